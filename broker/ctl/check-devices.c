@@ -79,7 +79,7 @@ void check_devices_alone(struct exam *exam)
 		return;
 	}
 	exam->device = device;
-	if (device == device_cuda)
+	if (device->driver)
 		ok("a broker that is started here serves CUDA devices: %d", device->count());
 	else
 		ok("a broker that is started here serves the host device: %s",

@@ -14,7 +14,7 @@
 #include "broker/base/reopen.h"
 #include "common/error.h"
 #include "common/size.h"
-#include "device/host.h"
+#include "device/device.h"
 
 static int header_fill_devices(struct board_header *header, const struct device *device)
 {

@@ -4,7 +4,7 @@
  *
  * A mapping is closed after the device work of every lease of every record in it (invariant 2). CLOSED is sent after
  * that, and before a record of it is reused. Closing waits for the process's kernels (gpubroker(7), "Close"), unless it is of
- * memory that was opened by a descriptor, and the returns prove that its work is done. A record
+ * memory whose close need not wait, and the returns prove that its work is done. A record
  * whose buffer was unlinked can be retired alone, without closing anything, when the device is known to be done with
  * it: QUIESCED. A mapping that fails to close is kept until the process ends, and its grant with it. Owns nothing.
  */

@@ -67,10 +67,9 @@ static struct calls {
 	pthread_cond_t  ended;
 	uint64_t        epoch;
 	unsigned        running;
-} calls[][DEVICE_MAX] = { /* by kind: a forked child uses none that its parent has used */
+} calls[DEVICE_KINDS][DEVICE_MAX] = { /* by kind: a forked child uses none that its parent has used */
 #define NO_CALLS { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER }
-	[DEVICE_HOST] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
-	[DEVICE_CUDA] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
+	[0 ... DEVICE_KINDS - 1] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
 };
 
 static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_t epoch)
@@ -163,7 +162,7 @@ static void memory_close_unused(const struct device *device, struct mapping *map
 	memset(mapping->base, 0, sizeof mapping->base);
 }
 
-/* The chunks that came, which are whole, or what the handle alone opens. */
+/* What map() is to open: the first chunk that came, or all of the memory where the handle is enough. */
 static struct device_memory memory_of(const struct gpub_client *client, const struct device_handle *handle,
 				      const struct mapping *mapping)
 {
@@ -273,26 +272,32 @@ bool mapping_is_lost(const struct gpub_client *client, const struct mapping *map
 	return epoch_is_over(client, mapping->ordinal, mapping->epoch);
 }
 
-/* Waits for the work on it, unless that is known to be done. A reset ends all work, and leaves the mapping where it is (facts.md). */
+/*
+ * Unmaps one view. Waits for the work on it, unless that is known to be done. A reset ends all work, and leaves the view
+ * where it is if it does not end mappings of this kind (facts.md).
+ */
 static int view_unmap(const struct gpub_client *client, const struct mapping *mapping, void *base, bool done)
 {
+	bool stays = !mapping_export(mapping)->ends_at_reset;
 	int error = -EBUSY;
 
-	done |= mapping_is_lost(client, mapping);
+	done |= stays && mapping_is_lost(client, mapping);
 	if (!done)
 		error = client->device->close(mapping->ordinal, base);
-	if (done || (error && mapping_is_lost(client, mapping)))
+	if (done || (error && stays && mapping_is_lost(client, mapping)))
 		error = client->device->unmap(mapping->ordinal, base);
 	return error;
 }
 
-/* The close of the first view waits for the work on both, where a close is not what waits in any case. */
+/*
+ * The close of the first view waits for the work on both. So the second one is only unmapped, unless each close of this
+ * kind waits.
+ */
 static int views_unmap(const struct gpub_client *client, struct mapping *mapping)
 {
 	bool may_unmap = !mapping_export(mapping)->close_waits, done = may_unmap && mapping->quiesced;
 	int error = 0;
 
-	TRACE("close");
 	if (mapping->base[VIEW_READ] == mapping->base[VIEW_WRITE])
 		mapping->base[VIEW_READ] = NULL;
 	for (int view = 0; view < VIEWS && !error; view++) {
@@ -404,14 +409,16 @@ int mapping_extend(struct gpub_client *client, struct mapping *mapping, const st
 
 int mapping_unmap(struct gpub_client *client, struct mapping *mapping)
 {
+	const struct export *export = mapping_export(mapping);
 	int error;
 
-	if (mapping_export(mapping)->views)
+	TRACE("close");
+	if (export->views && !export->ends_at_reset)
 		return views_unmap(client, mapping);
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return 0;
-	TRACE("close");
-	error = client->device->close(mapping->ordinal, mapping->base[VIEW_READ]);
+	error = export->views ? views_unmap(client, mapping) :
+				client->device->close(mapping->ordinal, mapping->base[VIEW_READ]);
 	device_call_end(client, mapping->ordinal);
 	/* a reset came first, and closed it */
 	return error && mapping_is_lost(client, mapping) ? 0 : error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view.h - the views of a mapping: memory that is exported by a descriptor is mapped once for leases that write, and once, read-only, for
- * those that do not. Where one mapping serves both, both views are the same.
+ * view.h - the views of a mapping: memory of a kind of export with views is mapped once for leases that write, and
+ * once, read-only, for those that do not. Where one mapping serves both, both views are the same.
  */
 #ifndef GPUB_VIEW_H
 #define GPUB_VIEW_H

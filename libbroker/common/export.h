@@ -21,16 +21,23 @@ enum export_kind {
 
 struct export {
 	const char *name; /* the word of --export, $GPUBROKER_EXPORT, brokerd.conf and the status */
-	/* A descriptor opens the memory, and the handle says which descriptor is meant. Else the handle is enough. */
+	/*
+	 * A descriptor opens the memory, and the handle says which descriptor is meant. Else the handle is enough. Needs
+	 * views.
+	 */
 	bool by_descriptor;
 	/*
-	 * The device's map() opens the memory: each call makes another mapping, with an access of its own. Else open()
-	 * does: all opens in a process are one mapping, which can be read and written.
+	 * The device's map() opens the memory: each call makes another mapping, with an access of its own, unless it asks
+	 * for an address. Else open() does, as for CUDA IPC: all opens in a process are one mapping, which can be read and
+	 * written.
 	 */
 	bool views;
 	/* Buffers may have one address in all processes, and may grow in place. Needs by_descriptor and views. */
 	bool growable;
-	/* To close a mapping waits for all work of the process on the device. Else unmap() of the device waits for none. */
+	/*
+	 * Each close of a mapping waits for all work of the process on the device. Else the device's unmap() ends a mapping
+	 * without a wait, once its work is done. Set where there are no views.
+	 */
 	bool close_waits;
 	/* A reset of the device (cudaDeviceReset) ends mappings. Else they stay where they are, and must be unmapped. */
 	bool ends_at_reset;
@@ -38,7 +45,7 @@ struct export {
 	bool pid_matters;
 };
 
-/* The kinds by their numbers. A program that defines both of these has other kinds than these two: tests do so. */
+/* The kinds by their numbers. A test has others: it defines both of these itself (other-exports.c). */
 extern const struct export exports[];
 extern const unsigned export_count;
 

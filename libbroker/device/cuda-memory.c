@@ -42,7 +42,14 @@ static int ipc_allocate(int ordinal, uint64_t size, void **ptr)
 
 int cuda_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
 {
-	return exported == EXPORT_VMM ? cuda_vmm_allocate(ordinal, size, ptr) : ipc_allocate(ordinal, size, ptr);
+	switch (exported) {
+	case EXPORT_IPC:
+		return ipc_allocate(ordinal, size, ptr);
+	case EXPORT_VMM:
+		return cuda_vmm_allocate(ordinal, size, ptr);
+	default:
+		return error_set(-ENOTSUP, "CUDA devices have no such export of memory");
+	}
 }
 
 /* In the device's context. Non-blocking, so that it waits for nobody's work on the legacy stream. */

@@ -98,14 +98,8 @@ struct device {
 	int (*count)(void);
 	int (*info)(int ordinal, struct device_info *info);
 
-	/* the owner's half: called by the broker's device threads only */
-	/* size: whole granules. -ENOMEM, -ENOSPC; -ENOTSUP: the device has no exports of that kind. */
-	int (*allocate)(int ordinal, uint64_t size, unsigned exported, void **ptr);
-	int (*room)(int ordinal, uint64_t *bytes);               /* not allocated by anybody: this process or others */
-	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* done when it returns */
-	/* *descriptor: the device's, open until release(); -1: the handle is enough. */
-	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
-	int (*release)(int ordinal, void *ptr);
+	/* the owner's half: first what the broker's main thread calls */
+
 	/*
 	 * Where the memory has names that others may remove: makes the directory of the names, for as long as the broker
 	 * lives; looks whether it is there, and makes it again if not. names_restore() returns 1 if names were lost since
@@ -113,8 +107,18 @@ struct device {
 	 */
 	int (*names_keep)(void);
 	int (*names_restore)(void);
-	/* How many devices there are, also those that this process does not see. NULL: nobody needs to know. */
+	/* How many devices there are, for the host_count of clients. NULL: start() does not need it. */
 	unsigned (*total)(void);
+
+	/* the rest is called by the broker's device threads only */
+
+	/* size: whole granules. -ENOMEM, -ENOSPC; -ENOTSUP: the device has no exports of that kind. */
+	int (*allocate)(int ordinal, uint64_t size, unsigned exported, void **ptr);
+	int (*room)(int ordinal, uint64_t *bytes);               /* not allocated by anybody: this process or others */
+	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* done when it returns */
+	/* *descriptor: the device's, open until release(); -1: the handle is enough. */
+	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
+	int (*release)(int ordinal, void *ptr);
 	/*
 	 * Whether all devices have ended the work of a dead process: 0 yes; -EBUSY not yet; -ENOTSUP nobody can tell. mps: it
 	 * said that it ran under MPS. If another process has its pid now, the answer is about that process.
@@ -141,8 +145,8 @@ struct device {
 	/* Closes what was mapped, and on which the caller knows that no work is left: waits for nothing, and holds no launch up. */
 	int (*unmap)(int ordinal, void *ptr);
 	/*
-	 * Waits for the same work as close(). handle: of memory that is open on that device, and stays so; NULL: that was mapped by a
-	 * descriptor. -ENOTSUP: only the last close of a handle waits.
+	 * Waits for the same work as close(). handle: of memory that is open on that device, and stays so; NULL: that map()
+	 * mapped. -ENOTSUP: only the last close of a handle waits.
 	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	/*
@@ -154,9 +158,9 @@ struct device {
 	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
 	/*
 	 * The epoch of a device in this process: another number after each reset (cudaDeviceReset). A reset ends all that
-	 * the process had there: mappings, streams and queued work. It is complete when the number changes. 0 before the
-	 * first use, and with the error set where the device was reset and cannot be used again. Cheap: it makes system
-	 * calls after a reset alone. NULL where a device cannot be reset.
+	 * the process had there: streams, queued work, and the mappings of some kinds of export (export.h). It is complete
+	 * when the number changes. 0 before the first use, and with the error set where the device was reset and cannot be
+	 * used again. Cheap: it makes system calls after a reset alone. NULL where a device cannot be reset.
 	 */
 	uint64_t (*epoch)(int ordinal);
 	int (*current)(void);                 /* ordinal of the calling thread's current device */

@@ -68,7 +68,7 @@ static void gate_pass(void)
 	pthread_mutex_unlock(&gate.lock);
 }
 
-static int gated_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
+static int gated_allocate(int ordinal, uint64_t size, unsigned kind, void **ptr)
 {
 	gate_pass();
 	return device_host.allocate(ordinal, size, kind, ptr);

@@ -512,7 +512,8 @@ static void clean_up(void)
 /* As a broker in another process would have made it: this one may not be owner and importer at once. */
 static void memory_make(void)
 {
-	struct host_region vmm = { .file = OWNED_FD_NONE, .descriptor = -1, .size = SPAN, .exported = EXPORT_VMM };
+	struct host_region vmm = { .file = OWNED_FD_NONE, .descriptor = -1, .size = SPAN,
+				   .export = export_of(EXPORT_VMM) };
 	char folder[HOST_NAME_SIZE];
 	int fd;
 

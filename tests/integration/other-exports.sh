@@ -30,7 +30,7 @@ for kind in fabric file; do
 		sh -c '"$1" --json "$2"' sh "$built/broker/broker-status" "other-$$" </dev/null >out
 	check "$kind: buffers are of that kind" grep -q '"export": "unknown"' out
 	check "$kind: a buffer that may grow is of one that can" grep -q '"export": "vmm"' out
-	for program in ${INTEGRATION:-death drain leases reset retire slabs}; do
+	for program in death drain leases reset retire slabs; do
 		top_builddir=$work/build run_points "$kind: $program" "$programs-$program"
 	done
 done

@@ -30,7 +30,7 @@ static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static bool is_shut, is_broken;
 static _Atomic unsigned allocated, refused, released, at_gate;
 
-static int count_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
+static int count_allocate(int ordinal, uint64_t size, unsigned kind, void **ptr)
 {
 	int error = device_host.allocate(ordinal, size, kind, ptr);
 

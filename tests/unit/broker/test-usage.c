@@ -37,7 +37,7 @@ static int room_beside_others(int ordinal, uint64_t *bytes)
 	return error;
 }
 
-static int allocate_beside_others(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
+static int allocate_beside_others(int ordinal, uint64_t size, unsigned kind, void **ptr)
 {
 	uint64_t room = 0;
 	int error = device_host.room(ordinal, &room);

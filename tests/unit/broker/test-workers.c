@@ -65,7 +65,7 @@ static void wait_until_stop(void)
 	pthread_mutex_unlock(&workers.lock);
 }
 
-static int fake_allocate(int ordinal, uint64_t size, enum export_kind kind, void **ptr)
+static int fake_allocate(int ordinal, uint64_t size, unsigned kind, void **ptr)
 {
 	(void)ordinal, (void)kind;
 	*ptr = NULL;
