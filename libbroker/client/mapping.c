@@ -273,8 +273,8 @@ bool mapping_is_lost(const struct gpub_client *client, const struct mapping *map
 }
 
 /*
- * Unmaps one view. Waits for the work on it, unless that is known to be done. A reset ends all work, and leaves the view
- * where it is if it does not end mappings of this kind (facts.md).
+ * Unmaps one view. Waits for the work on it, unless that is known to be done. A reset ends all work, and leaves the
+ * view where it is if it does not end mappings of this kind (facts.md).
  */
 static int view_unmap(const struct gpub_client *client, const struct mapping *mapping, void *base, bool done)
 {

@@ -31,7 +31,7 @@ struct mapping {
 	uint64_t          epoch; /* of the device; in another epoch the handle is not open */
 	uint64_t          size; /* bytes that it maps: the allocation may have grown since */
 	void             *base[VIEWS]; /* NULL: no lease has needed it yet */
-	bool              wanted;  /* the broker wants it back; if its close need not wait, it is in client->wanted, too */
+	bool              wanted;  /* the broker wants it back; in client->wanted, too, if its close need not wait */
 	bool              quiesced; /* its returns prove that the device is done with it, as the last close found */
 	bool              closing; /* a thread is closing it */
 	bool              lost;    /* the closing thread found that the device was reset: no handle is open, and no work left */

@@ -22,24 +22,24 @@ enum export_kind {
 struct export {
 	const char *name; /* the word of --export, $GPUBROKER_EXPORT, brokerd.conf and the status */
 	/*
-	 * A descriptor opens the memory, and the handle says which descriptor is meant. Else the handle is enough. Needs
-	 * views.
+	 * A descriptor opens the memory, and the handle says which descriptor is meant. Else the handle is enough.
+	 * Needs views.
 	 */
 	bool by_descriptor;
 	/*
-	 * The device's map() opens the memory: each call makes another mapping, with an access of its own, unless it asks
-	 * for an address. Else open() does, as for CUDA IPC: all opens in a process are one mapping, which can be read and
-	 * written.
+	 * The device's map() opens the memory: each call makes another mapping, with an access of its own, unless it
+	 * asks for an address. Else open() does, as for CUDA IPC: all opens in a process are one mapping, which can be
+	 * read and written.
 	 */
 	bool views;
 	/* Buffers may have one address in all processes, and may grow in place. Needs by_descriptor and views. */
 	bool growable;
 	/*
-	 * Each close of a mapping waits for all work of the process on the device. Else the device's unmap() ends a mapping
-	 * without a wait, once its work is done. Set where there are no views.
+	 * Each close of a mapping waits for all work of the process on the device. Else the device's unmap() ends a
+	 * mapping without a wait, once its work is done. Set where there are no views.
 	 */
 	bool close_waits;
-	/* A reset of the device (cudaDeviceReset) ends mappings. Else they stay where they are, and must be unmapped. */
+	/* A reset of the device (cudaDeviceReset) ends mappings. Else they stay where they are and must be unmapped. */
 	bool ends_at_reset;
 	/* A process whose pid has the same number as the broker's, in another pid namespace, cannot open the memory. */
 	bool pid_matters;

@@ -101,9 +101,9 @@ struct device {
 	/* the owner's half: first what the broker's main thread calls */
 
 	/*
-	 * Where the memory has names that others may remove: makes the directory of the names, for as long as the broker
-	 * lives; looks whether it is there, and makes it again if not. names_restore() returns 1 if names were lost since
-	 * the last look. NULL: the memory has no names.
+	 * Where the memory has names that others may remove: names_keep() makes the directory of the names, for as long
+	 * as the broker lives; names_restore() makes it again if it is gone, and returns 1 if names were lost since the
+	 * last call. NULL: the memory has no names.
 	 */
 	int (*names_keep)(void);
 	int (*names_restore)(void);
@@ -145,8 +145,8 @@ struct device {
 	/* Closes what was mapped, and on which the caller knows that no work is left: waits for nothing, and holds no launch up. */
 	int (*unmap)(int ordinal, void *ptr);
 	/*
-	 * Waits for the same work as close(). handle: of memory that is open on that device, and stays so; NULL: that map()
-	 * mapped. -ENOTSUP: only the last close of a handle waits.
+	 * Waits for the same work as close(). handle: of memory that is open on that device, and stays so; NULL: of
+	 * memory that map() mapped. -ENOTSUP: only the last close of a handle waits.
 	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	/*
@@ -157,10 +157,11 @@ struct device {
 	void (*unwatch)(struct device_watch *watch);
 	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
 	/*
-	 * The epoch of a device in this process: another number after each reset (cudaDeviceReset). A reset ends all that
-	 * the process had there: streams, queued work, and the mappings of some kinds of export (export.h). It is complete
-	 * when the number changes. 0 before the first use, and with the error set where the device was reset and cannot be
-	 * used again. Cheap: it makes system calls after a reset alone. NULL where a device cannot be reset.
+	 * The epoch of a device in this process: another number after each reset (cudaDeviceReset). A reset ends all
+	 * that the process had there: streams, queued work, and the mappings of some kinds of export (export.h). It is
+	 * complete when the number changes. 0 before the first use, and with the error set where the device was reset
+	 * and cannot be used again. Cheap: it makes system calls after a reset alone. NULL where a device cannot be
+	 * reset.
 	 */
 	uint64_t (*epoch)(int ordinal);
 	int (*current)(void);                 /* ordinal of the calling thread's current device */

@@ -8,7 +8,7 @@
 const struct export exports[] = {
 	[EXPORT_IPC] = { .name = "ipc", .close_waits = true, .ends_at_reset = true, .pid_matters = true },
 	[EXPORT_VMM] = { .name = "vmm", .by_descriptor = true, .views = true, .growable = true },
-	/* as handles for machines that share a fabric would be: the handle is enough, and the importer has the addresses */
+	/* as handles for machines that share a fabric would be: the handle is enough, and there are views */
 	{ .name = "fabric", .views = true },
 	/* the reverse: it comes by a descriptor, and lives as memory that came by CUDA IPC */
 	{ .name = "file", .by_descriptor = true, .views = true, .close_waits = true, .ends_at_reset = true },

@@ -49,7 +49,11 @@ static unsigned seed;
 static const struct {
 	uid_t    owner;
 	unsigned mode, flags;
-} kinds[] = { { OWNER, 0600, 0 }, { OWNER, 0600, 0 }, { OWNER, 0640, 0 }, { STRANGER, 0600, 0 }, { OWNER, 0600, GPUB_DEDICATED } };
+} kinds[] = { { OWNER, 0600, 0 },
+	      { OWNER, 0600, 0 },
+	      { OWNER, 0640, 0 },
+	      { STRANGER, 0600, 0 },
+	      { OWNER, 0600, GPUB_DEDICATED } };
 
 static unsigned pick(unsigned count)
 {
