@@ -109,6 +109,7 @@ unsigned memory_descriptors(const struct memory *memory, unsigned exported)
 static int allocation_new(struct memory *memory, const struct slab_kind *kind, uint64_t span, struct allocation **result)
 {
 	struct allocation *allocation = calloc(1, sizeof *allocation);
+	unsigned descriptors = memory_descriptors(memory, kind->exported);
 	int error;
 
 	if (!allocation || slab_init(&allocation->slab, kind, span)) {
@@ -117,9 +118,9 @@ static int allocation_new(struct memory *memory, const struct slab_kind *kind, u
 	}
 	reclaim_charged(memory, kind->owner, span);
 	error = charge_take(&allocation->charge, memory->accounting, kind->owner, RESOURCE_BYTES, span);
-	if (!error && memory_descriptors(memory, kind->exported))
+	if (!error && descriptors)
 		error = charge_take(&allocation->descriptors, memory->accounting, kind->owner, RESOURCE_DESCRIPTORS,
-				    memory_descriptors(memory, kind->exported));
+				    descriptors);
 	if (error)
 		goto refund;
 	allocation->usage = usage_hold(&memory->usages, kind->device, kind->owner);

@@ -61,7 +61,8 @@ int devices_begin(struct gpub_client *client)
 
 	client->device = device_find(board->device_kind);
 	if (!client->device)
-		return error_set(-ENODEV, "the broker serves CUDA devices and this library was built without CUDA");
+		return error_set(-ENODEV, "the broker serves a kind of device that this library was built without: "
+					  "build it with --with-cuda");
 	fork_guard_device(client->device);
 	error = client->device->start(&setup);
 	return error ? error : devices_match(client);

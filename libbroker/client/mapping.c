@@ -412,11 +412,13 @@ int mapping_unmap(struct gpub_client *client, struct mapping *mapping)
 	const struct export *export = mapping_export(mapping);
 	int error;
 
-	TRACE("close");
-	if (export->views && !export->ends_at_reset)
+	if (export->views && !export->ends_at_reset) {
+		TRACE("close");
 		return views_unmap(client, mapping);
+	}
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return 0;
+	TRACE("close");
 	error = export->views ? views_unmap(client, mapping) :
 				client->device->close(mapping->ordinal, mapping->base[VIEW_READ]);
 	device_call_end(client, mapping->ordinal);

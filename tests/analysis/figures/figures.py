@@ -13,6 +13,7 @@ same thread. Nothing here is a test but --columns.
 """
 
 import collections
+import functools
 import os
 import pathlib
 import re
@@ -83,8 +84,8 @@ def build():
             cwd=BUILD,
             check=True,
         )
-    jobs = f"-j{os.cpu_count()}"
-    subprocess.run(["make", "-s", "--no-print-directory", jobs, "broker/broker-run", "libbroker/libgpubroker.la"], cwd=BUILD, check=True)
+    make = ["make", "-s", "--no-print-directory", f"-j{os.cpu_count()}"]
+    subprocess.run([*make, "broker/broker-run", "libbroker/libgpubroker.la"], cwd=BUILD, check=True)
     compiler = os.environ.get("CC", "cc").split()
     calls, walks = BUILD / "calls.so", BUILD / "walks"
     subprocess.run([*compiler, "-g", "-O2", "-shared", "-fPIC", "-o", calls, HERE / "calls.c", "-ldl"], check=True)
@@ -98,13 +99,14 @@ def build():
 
 
 def record(directory):
-    """Makes the walks. Returns [(name, begin, end)] and the pid of the client; the broker is the other big log."""
+    """Makes the walks. Returns [(name, begin, end)]."""
     calls, walks = build()
     environment = {**os.environ, "LD_PRELOAD": str(calls), "CALLS_DIRECTORY": directory, "GPUB_HOST_MEMORY": "256M"}
     run = [BUILD / "broker/broker-run", "--quiet", "-n", "1", "--device", "host", "--", walks, str(ROUNDS)]
     made = subprocess.run(run, env=environment, check=True, capture_output=True, text=True)
-    times = [line.split() for line in made.stdout.splitlines() if re.fullmatch(r"(\[?\w*\]? *)?[a-z]+ \d+ \d+", line)]
-    return [(name, int(begin), int(end)) for name, begin, end in (fields[-3:] for fields in times)]
+    # before each line of a worker, broker-run may print which one it is of
+    times = (re.search(r"([a-z]+) (\d+) (\d+)$", line) for line in made.stdout.splitlines())
+    return [(found[1], int(found[2]), int(found[3])) for found in times if found]
 
 
 def load(path):
@@ -129,13 +131,12 @@ def program_of(records):
     return None
 
 
-def symbols(program, cache={}):
+@functools.cache
+def symbols(program):
     """Maps the address of each function of a program to its name."""
-    if program not in cache:
-        listed = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
-        fields = (line.split() for line in listed.splitlines())
-        cache[program] = {int(f[0], 16): f[2] for f in fields if len(f) == 3 and f[1] in "tTwW"}
-    return cache[program]
+    listed = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
+    fields = (line.split() for line in listed.splitlines())
+    return {int(f[0], 16): f[2] for f in fields if len(f) == 3 and f[1] in "tTwW"}
 
 
 def places(program, addresses):

@@ -3,6 +3,7 @@
  * test-cuda-vmm.c - what the CUDA device keeps of memory that it exports by descriptors. The driver is the fake one.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,11 +87,22 @@ static void test_one_exported_descriptor_stays_open(void **state)
 	assert_int_equal(memory_descriptors(), 1);
 }
 
+/* A kind that is in the table and not in the device must not become another kind's memory. */
+static void test_memory_of_another_kind_of_export_is_refused(void **state)
+{
+	void *memory = NULL;
+
+	(void)state;
+	assert_int_equal(device->allocate(0, SIZE, EXPORT_KINDS, &memory), -ENOTSUP);
+	assert_null(memory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_is_made_also_without_the_piece_that_stays),
 		cmocka_unit_test(test_one_exported_descriptor_stays_open),
+		cmocka_unit_test(test_memory_of_another_kind_of_export_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("memory by descriptors", tests, begin, NULL);

@@ -41,10 +41,22 @@ static void test_select(void **state)
 	expect_clean(scenario_select);
 }
 
+/* The number comes from a broker's board, and may be any. */
+static void test_find(void **state)
+{
+	(void)state;
+	assert_ptr_equal(device_find(DEVICE_HOST), &device_host);
+	assert_ptr_equal(device_find(DEVICE_CUDA), device_cuda);
+	assert_null(device_find(0));
+	assert_null(device_find(DEVICE_KINDS));
+	assert_null(device_find(UINT32_MAX));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_select),
+		cmocka_unit_test(test_find),
 	};
 
 	return cmocka_run_group_tests_name("device selection", tests, group_begin, group_end);
