@@ -49,7 +49,7 @@ compile() {
 	shift
 	# shellcheck disable=SC2086
 	for file in client/{chunks,client,clock,close,grown,hold,interrupt,lease,link,mapping,records,slot,table} \
-		common/{board,error,layout,name,owned-fd,size,tables,thread,wiped,wire} \
+		common/{board,error,export,exports,layout,name,owned-fd,size,tables,thread,wiped,wire} \
 		device/page; do
 		$cc $flags "$@" -c -o "$name-${file##*/}.o" "$source/libbroker/$file.c" || return 1
 	done
