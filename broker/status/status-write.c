@@ -421,7 +421,7 @@ int status_restore(struct broker *broker)
 	struct status *status = broker->status;
 	int before, error;
 
-	if (leftovers_still_named(status->file.fd, status->name))
+	if (status_is_named(status))
 		return 0;
 	before = status_open_again(status);
 	if (before < 0)

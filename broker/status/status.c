@@ -38,17 +38,25 @@ uid_t status_process_owner(const struct status_header *header)
 
 /* ---- the file ---- */
 
-/* A file that has its lock and no name yet. Returns its descriptor; -EOPNOTSUPP: this system cannot do that. */
-static int unnamed_open(void)
+/* Opens a file without a name and locks it. Returns its descriptor and sets own; -EOPNOTSUPP: this system cannot do that. */
+static int unnamed_open(struct stat *own)
 {
 	int fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
 
 	if (fd < 0)
 		return -EOPNOTSUPP;
-	if (!leftovers_lock(fd))
+	if (!leftovers_lock(fd) && !fstat(fd, own))
 		return fd;
 	close(fd);
 	return -EOPNOTSUPP;
+}
+
+bool status_is_named(const struct status *status)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, SHM_DIR "%s", status->name);
+	return leftovers_leads_to(path, &status->own);
 }
 
 static int file_link(const struct status *status)
@@ -66,7 +74,7 @@ static int file_create_locked(struct status *status)
 {
 	int error;
 
-	status->file.fd = unnamed_open();
+	status->file.fd = unnamed_open(&status->own);
 	if (status->file.fd < 0)
 		return status->file.fd;
 	error = file_link(status);
@@ -81,7 +89,7 @@ static int file_create_named(struct status *status)
 	if (status->file.fd < 0)
 		return -errno;
 	/* a cleaner may have seen the file before its lock, and removed it */
-	if (leftovers_lock(status->file.fd) || !leftovers_still_named(status->file.fd, status->name)) {
+	if (leftovers_lock(status->file.fd) || fstat(status->file.fd, &status->own) || !status_is_named(status)) {
 		close(status->file.fd);
 		return -EAGAIN;
 	}
@@ -186,9 +194,10 @@ static int cannot_be_made_again(const struct status *status, int error)
 
 int status_open_again(struct status *status)
 {
+	struct stat own = status->own;
 	int before = status->file.fd, error = 0;
 
-	status->file.fd = unnamed_open();
+	status->file.fd = unnamed_open(&status->own);
 	if (status->file.fd < 0)
 		error = file_create_named(status);
 	if (!error) {
@@ -196,12 +205,13 @@ int status_open_again(struct status *status)
 		return before;
 	}
 	status->file.fd = before;
+	status->own = own;
 	return cannot_be_made_again(status, error);
 }
 
 int status_name_again(const struct status *status)
 {
-	int error = leftovers_still_named(status->file.fd, status->name) ? 0 : file_link(status);
+	int error = status_is_named(status) ? 0 : file_link(status);
 
 	return error ? cannot_be_made_again(status, error) : 0;
 }
@@ -258,7 +268,7 @@ void status_set_job(struct status *status, const char *launcher, const char *id)
 void status_close(struct status *status)
 {
 	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
-	if ((status->started || !status->ring.has_inherited) && leftovers_still_named(status->file.fd, status->name))
+	if ((status->started || !status->ring.has_inherited) && status_is_named(status))
 		shm_unlink(status->name);
 	if (status->retry)
 		event_free(status->retry);

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "common/name.h"
@@ -26,6 +27,7 @@ struct broker;
 
 struct status {
 	struct mapped_file file;
+	struct stat     own; /* of file.fd when it was made: tells whether the name leads to it, also where fstat() fails */
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
@@ -66,6 +68,9 @@ int status_restore(struct broker *broker);
  */
 int status_open_again(struct status *status);
 int status_name_again(const struct status *status);
+
+/* Does the name lead to the broker's own file? */
+bool status_is_named(const struct status *status);
 
 /* For snapshot.c: the record of an object as it is now, sealed, and its size; and the header, not sealed. */
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to);

@@ -250,7 +250,10 @@ tests_hold() {
 		[ -z "${held[$test]:-}" ] || continue
 		test_passes "$test"
 		case $? in
-		1) die "$test fails without a mutant: see $base/out" ;;
+		1)
+			grep -E '^(not ok|#|Bail)' "$base/out" | tail -n 40
+			die "$test fails without a mutant: see $base/out"
+			;;
 		2) die "$test does not build: see $base/built" ;;
 		esac
 		held[$test]=yes
