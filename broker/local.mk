@@ -16,12 +16,18 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/config-text.c broker/base/config-text.h \
 	broker/session/connections.c broker/session/connections.h \
 	broker/base/counters.h \
+	broker/request/acquire.c broker/request/acquire.h \
 	broker/request/create-queue.c broker/request/create-queue.h \
 	broker/request/creation.c broker/request/creation.h \
 	broker/base/deadlines.c broker/base/deadlines.h \
 	broker/request/delegation.c broker/request/delegation.h \
 	broker/request/provision.c broker/request/provision.h \
 	broker/request/resize.c broker/request/resize.h \
+	broker/request/dispatch.c broker/request/dispatch.h \
+	broker/request/ending.c broker/request/ending.h \
+	broker/request/grant-send.c broker/request/grant-send.h \
+	broker/request/lookup.c broker/request/lookup.h \
+	broker/request/writer.c broker/request/writer.h \
 	broker/request/inquiry.c broker/request/inquiry.h \
 	broker/session/discard.c broker/session/discard.h \
 	broker/base/event-failure.c broker/base/event-failure.h \
@@ -48,7 +54,6 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/tracked.c broker/base/tracked.h \
 	broker/base/reopen.c broker/base/reopen.h \
 	broker/request/refusal.c broker/request/refusal.h \
-	broker/request/request.c broker/request/request.h \
 	broker/session/greeting.c broker/session/greeting.h \
 	broker/session/serve.c broker/session/serve.h \
 	broker/session/session-end.c broker/session/session-end.h \

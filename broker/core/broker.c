@@ -23,11 +23,14 @@
 #include "broker/registry/board-owner.h"
 #include "broker/registry/marks.h"
 #include "broker/registry/registry.h"
+#include "broker/request/acquire.h"
 #include "broker/request/create-queue.h"
 #include "broker/request/delegation.h"
+#include "broker/request/dispatch.h"
+#include "broker/request/ending.h"
 #include "broker/request/inquiry.h"
+#include "broker/request/lookup.h"
 #include "broker/request/manage.h"
-#include "broker/request/request.h"
 #include "broker/request/waiting.h"
 #include "broker/session/connections.h"
 #include "broker/session/discard.h"
@@ -239,9 +242,9 @@ static void tell_of_predecessor(struct broker *broker)
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
 		int listener)
 {
-	static const struct registry_hooks hooks = { request_notice, delegation_forget, waiting_drained };
+	static const struct registry_hooks hooks = { acquire_notice, delegation_forget, waiting_drained };
 	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
-	static const struct session_hooks session_hooks = { request_handle, request_expire, request_silence, request_end };
+	static const struct session_hooks session_hooks = { dispatch_message, ending_expire, ending_silence, ending_end };
 	char names[EXPORT_NAMES_SIZE];
 	int error;
 
@@ -261,8 +264,8 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->publish = status_write;
 	broker->snapshot = snapshot_begin;
 	broker->sessions->hooks = &session_hooks;
-	broker->waiting->grant = request_grant;
-	broker->waiting->tell = request_tell_newer;
+	broker->waiting->grant = acquire_waited;
+	broker->waiting->tell = lookup_tell_newer;
 	raise_descriptor_limit();
 	tables_init();
 	accounting_init(broker->accounting);

@@ -17,6 +17,7 @@
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
 #include "broker/session/session.h"
+#include "broker/users/access.h"
 #include "broker/users/accounting.h"
 #include "common/crash-point.h"
 #include "common/error.h"
@@ -273,4 +274,26 @@ int broker_create(struct broker *broker, const char *name, const struct amount *
 				    .layout = amount->layout };
 
 	return creation_begin(broker, &spec, &order);
+}
+
+int creation_request(struct session *session, const struct wire_message *message)
+{
+	const struct wire_create *create = &message->create;
+	struct creation_order order = { .session = session->id,
+					.request = message->request,
+					.timeout_ms = create->timeout_ms };
+	struct buffer_spec spec = { .name = create->name,
+				    .size = create->size,
+				    .device = create->device,
+				    .owner = session->who.uid,
+				    .group = session->who.gid,
+				    .mode = create->mode,
+				    .flags = create->flags,
+				    .reserve = create->reserve,
+				    .layout = create->layout };
+
+	if (!access_may_create(session->broker->creators, &session->who))
+		return error_set(-EACCES, "uid %u may not create buffers here: the broker's configuration names who may",
+				 session->who.uid);
+	return creation_begin(session->broker, &spec, &order);
 }

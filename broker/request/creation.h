@@ -14,6 +14,11 @@
 struct amount;
 struct broker;
 struct buffer_spec;
+struct session;
+struct wire_message;
+
+/* The handler of CREATE. */
+int creation_request(struct session *session, const struct wire_message *message);
 
 /* Whom to answer: a session, or, for the broker's own, a function. */
 struct creation_order {

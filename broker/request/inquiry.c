@@ -231,11 +231,6 @@ static void uncount(struct session *session)
 	inquired->counted = false;
 }
 
-bool inquiry_expects(const struct session *session)
-{
-	return session->inquired.answer == ANSWER_OWED;
-}
-
 int inquiry_take(struct session *session, const struct wire_message *message)
 {
 	struct inquired *inquired = &session->inquired;

@@ -66,11 +66,10 @@ void inquiry_forget(struct session *session);
 /* The timeline is there: it is shown until it is destroyed. */
 void inquiry_watch(struct broker *broker, struct timeline *timeline);
 
-/* REFRESH. -EBUSY: the session has sent one that is not answered yet. */
+/* The handler of REFRESH. -EBUSY: the session has sent one that is not answered yet. */
 int inquiry_refresh(struct session *session, const struct wire_message *message);
 
-/* WAITS, of a session that owes an answer. */
-bool inquiry_expects(const struct session *session);
+/* The handler of WAITS, of a session that owes an answer. */
 int inquiry_take(struct session *session, const struct wire_message *message);
 
 /* A pass of the loop. True: there is more to do. */

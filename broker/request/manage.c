@@ -50,6 +50,24 @@ void manage_unlink(struct broker *broker, struct buffer *buffer)
 		provision_abandon(growing);
 }
 
+int manage_unlink_named(struct session *session, const struct wire_message *message)
+{
+	struct buffer *buffer;
+	int error = registry_find_live(session->broker->registry, message->name.name, &buffer);
+
+	if (!error)
+		error = manage_check(session, buffer, "unlink");
+	if (error)
+		return error;
+	event_happened(session->broker, &(struct broker_event){ .kind = EVENT_UNLINK,
+								.actor = SESSION_PARTY(session),
+								.name = buffer->name });
+	manage_unlink(session->broker, buffer);
+	CRASH_POINT(unlinked);
+	session_done(session, message->request, -1);
+	return 0;
+}
+
 /* ---- mode, owner, group ---- */
 
 /* As chmod(2) and chown(2): a group is given away only to one that the giver is in, an owner only by an admin. */

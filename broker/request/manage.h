@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manage.h - what the managers of buffers and sessions ask for: change, seal, rename, drain, evict, issue a ticket.
+ * manage.h - what the managers of buffers and sessions ask for: unlink, change, seal, rename, drain, evict, issue a ticket.
  *
  * Owns nothing: checks who may, changes the registry, answers. 0 or a negative errno with the error message set, which
- * request.c then sends as the refusal.
+ * dispatch.c then sends as the refusal.
  */
 #ifndef GPUB_MANAGE_H
 #define GPUB_MANAGE_H
@@ -14,12 +14,14 @@ struct broker;
 struct buffer;
 struct session;
 
-/* Whether the session may unlink, drain or change the buffer: its owner, root, or the broker's own user. */
+/* Checks that the session may unlink, drain or change the buffer: it is the owner's, root's or the broker's own user's. */
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what);
 
-/* Takes the name of a LIVE buffer away, whoever asks for it. */
+/* Takes the name of a LIVE buffer away. Checks no rights. */
 void manage_unlink(struct broker *broker, struct buffer *buffer);
 
+/* The handlers. */
+int manage_unlink_named(struct session *session, const struct wire_message *message); /* UNLINK */
 int manage_change(struct session *session, const struct wire_message *message);
 int manage_seal(struct session *session, const struct wire_message *message);
 int manage_rename(struct session *session, const struct wire_message *message);

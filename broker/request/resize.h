@@ -13,7 +13,7 @@
 struct session;
 
 /*
- * Answers at once, or when the memory is there. 0 or a negative errno with the error message set, which request.c then sends as the refusal:
+ * Answers at once, or when the memory is there. 0 or a negative errno with the error message set, which dispatch.c then sends as the refusal:
  * -EINVAL, -EBUSY, -EROFS, -ENOSPC, -ENOMEM, -EDQUOT, -EACCES, -ENOENT.
  */
 int resize_begin(struct session *session, const struct wire_message *message);

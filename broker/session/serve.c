@@ -78,8 +78,7 @@ static enum read_result take_messages(struct session *session, const struct sock
 		error = socket_packet_check(packet, i);
 		if (error)
 			break;
-		/* what others had it asked is no request of its user */
-		if (packet->message[i].type == WIRE_WAITS && session->inquired.answer == ANSWER_OWED)
+		if (wire_row(packet->message[i].type)->traits & WIRE_OWED)
 			fair_count_work(&session->place, COST_MESSAGE);
 		else
 			fair_count(&session->place, COST_MESSAGE);

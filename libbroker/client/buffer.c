@@ -195,7 +195,7 @@ static int info_take(const struct gpub_client *client, const char *name, const s
 	const struct wire_info *answer = &reply->info;
 	gpub_info made;
 
-	if (reply->type != WIRE_INFO || answer->device >= client->board.header->devices || layout_check(&answer->layout))
+	if (answer->device >= client->board.header->devices || layout_check(&answer->layout))
 		return error_set(-EPROTO, "the broker's answer is invalid");
 	made = (gpub_info){ .flags = answer->flags,
 			    .size = answer->size,
@@ -251,7 +251,7 @@ static int newer_ask(struct gpub_client *client, const char *name, uint64_t gene
 		error = call_broker(client, &request, reply, NULL, timeout_ms < 0 ? NULL : &last);
 		if (timeout_ms > 0)
 			request.newer.timeout_ms = client_remaining_ms(&deadline);
-		if (error || reply->type != WIRE_INFO || reply->info.generation > generation)
+		if (error || reply->info.generation > generation)
 			return error;
 	} while (!client_past(timeout_ms < 0 ? NULL : &deadline));
 	return error_set(-ETIMEDOUT, "no newer buffer '%s' appeared within %d ms", name, timeout_ms);

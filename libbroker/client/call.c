@@ -139,7 +139,7 @@ static int call_make(struct gpub_client *client, struct wire_message *request, s
 		     const struct timespec *deadline)
 {
 	int error;
-	TRACE("%s", wire_type_name(request->type));
+	TRACE("%s", wire_row(request->type)->name);
 
 	pthread_mutex_lock(&client->lock);
 	call->number = request->request = ++client->next_number << RECORD_NUMBER_BITS;
@@ -152,11 +152,16 @@ static int call_make(struct gpub_client *client, struct wire_message *request, s
 	return error;
 }
 
-static int call_result(const struct call *call, struct wire_message *reply)
+static int call_result(const struct call *call, const struct wire_message *request, struct wire_message *reply)
 {
+	const struct wire_row *asked = wire_row(request->type);
+
 	CRASH_POINT(reply_taken);
 	if (call->reply.type == WIRE_REFUSED)
 		return error_set(call->reply.refused.error, "%s", call->reply.refused.text);
+	if (call->reply.type != asked->answer)
+		return error_set(-EPROTO, "the broker answered %s with %s: use broker and library of one release", asked->name,
+				 wire_row(call->reply.type)->name);
 	*reply = call->reply;
 	return 0;
 }
@@ -171,7 +176,7 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 		*fd = call.fd;
 	else if (call.fd >= 0)
 		close(call.fd);
-	return error ? error : call_result(&call, reply);
+	return error ? error : call_result(&call, request, reply);
 }
 
 int call_for_file(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int file,
@@ -184,5 +189,5 @@ int call_for_file(struct gpub_client *client, struct wire_message *request, stru
 		close(call.fd);
 	if (!error && call.error)
 		error = error_set(call.error, "the broker's answer cannot be kept: %s", strerror(-call.error));
-	return error ? error : call_result(&call, reply);
+	return error ? error : call_result(&call, request, reply);
 }

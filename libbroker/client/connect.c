@@ -109,7 +109,7 @@ static int expect(int sock, enum wire_type type, struct wire_message *message, i
 	if (message->type == WIRE_REFUSED)
 		return error_set(-EPROTO, "the broker refuses this process: %s", message->refused.text);
 	if (message->type != type)
-		return error_set(-EPROTO, "the broker answered with %s", wire_type_name(message->type));
+		return error_set(-EPROTO, "the broker answered with %s", wire_row(message->type)->name);
 	return 0;
 }
 

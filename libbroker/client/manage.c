@@ -108,8 +108,9 @@ static int snapshot_into(struct gpub_client *client, int file, bool *all)
 	error = call_for_file(client, &request, &reply, file, &last);
 	if (error)
 		return error;
-	if (reply.type != WIRE_VIEW || ftruncate(file, (off_t)reply.view.size))
-		return error_set(-EPROTO, "the broker sent no view");
+	if (ftruncate(file, (off_t)reply.view.size))
+		return error_set(-errno, "the broker's answer of %llu bytes cannot be kept: %s",
+				 (unsigned long long)reply.view.size, strerror(errno));
 	*all = reply.view.all;
 	return 0;
 }

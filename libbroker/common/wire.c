@@ -30,23 +30,18 @@ static bool ends(const char *text, size_t size)
 	return memchr(text, 0, size) != NULL;
 }
 
-/* Every text ends, and every count is of what is there. */
-static bool is_well_formed(const struct wire_message *message)
+/* What the body begins with. Names follow each other without a gap. */
+static bool names_end(const struct wire_message *message, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!ends((const char *)message->bytes + (size_t)i * NAME_SIZE, NAME_SIZE))
+			return false;
+	return true;
+}
+
+static bool counts_fit(const struct wire_message *message)
 {
 	switch (message->type) {
-	case WIRE_CREATE:
-	case WIRE_UNLINK:
-	case WIRE_STAT:
-	case WIRE_ACQUIRE:
-	case WIRE_CHANGE:
-	case WIRE_DRAIN:
-	case WIRE_ISSUE:
-	case WIRE_SEAL:
-	case WIRE_NEWER:
-	case WIRE_RESIZE:
-		return ends(message->name.name, NAME_SIZE); /* each begins with its name */
-	case WIRE_RENAME:
-		return ends(message->rename.name, NAME_SIZE) && ends(message->rename.to, NAME_SIZE);
 	case WIRE_REFUSED:
 		return message->refused.error < 0 && ends(message->refused.text, WIRE_TEXT_SIZE);
 	case WIRE_WAITS:
@@ -68,28 +63,23 @@ int wire_check(const struct wire_message *message, size_t length)
 		return error_set(-EPROTO, "the peer speaks protocol version %u and this side version %u: "
 					  "use broker and library of one release",
 				 message->version, WIRE_VERSION);
-	if (message->type < WIRE_CHALLENGE || message->type >= WIRE_TYPES || !is_well_formed(message))
+	if (message->type == WIRE_NONE || message->type >= WIRE_TYPES || !names_end(message, wire_row(message->type)->names) ||
+	    !counts_fit(message))
 		return error_set(-EPROTO, "a malformed message arrived (type %u)", message->type);
 	return 0;
 }
 
-const char *wire_type_name(unsigned type)
+const struct wire_row *wire_row(unsigned type)
 {
-	static const char *const names[WIRE_TYPES] = {
-		[WIRE_CHALLENGE] = "CHALLENGE", [WIRE_HELLO] = "HELLO",     [WIRE_WELCOME] = "WELCOME",
-		[WIRE_CREATE] = "CREATE",       [WIRE_UNLINK] = "UNLINK",   [WIRE_STAT] = "STAT",
-		[WIRE_ACQUIRE] = "ACQUIRE",     [WIRE_CLOSED] = "CLOSED",   [WIRE_WRITER] = "WRITER",
-		[WIRE_LEAVE] = "LEAVE",         [WIRE_DONE] = "DONE",       [WIRE_INFO] = "INFO",
-		[WIRE_GRANT] = "GRANT",         [WIRE_NOTICE] = "NOTICE",   [WIRE_REFUSED] = "REFUSED",
-		[WIRE_LEFT] = "LEFT",           [WIRE_CHANGE] = "CHANGE",   [WIRE_DRAIN] = "DRAIN",
-		[WIRE_EVICT] = "EVICT",         [WIRE_ISSUE] = "ISSUE",     [WIRE_TICKET] = "TICKET",
-		[WIRE_REDEEM] = "REDEEM",       [WIRE_QUIESCED] = "QUIESCED",
-		[WIRE_REFRESH] = "REFRESH",     [WIRE_INQUIRE] = "INQUIRE", [WIRE_WAITS] = "WAITS",
-		[WIRE_SNAPSHOT] = "SNAPSHOT",   [WIRE_PART] = "PART",       [WIRE_VIEW] = "VIEW",
-		[WIRE_RIGHTS] = "RIGHTS",       [WIRE_SEAL] = "SEAL",       [WIRE_RENAME] = "RENAME",
-		[WIRE_NEWER] = "NEWER",         [WIRE_MEMORY] = "MEMORY",
-		[WIRE_RESIZE] = "RESIZE",       [WIRE_CANCEL] = "CANCEL",
+	static const struct wire_row rows[WIRE_TYPES] = {
+		[WIRE_NONE] = { .name = "?", .sender = WIRE_NOBODY },
+#define BODY(member) sizeof(((struct wire_message *)NULL)->member)
+#define WIRE_ROW(name, number, sender, answer, size, names, traits) \
+	[number] = { #name, WIRE_##sender, WIRE_##answer, size, names, traits },
+		WIRE_MESSAGES(WIRE_ROW)
+#undef WIRE_ROW
+#undef BODY
 	};
 
-	return type < WIRE_TYPES && names[type] ? names[type] : "?";
+	return &rows[type < WIRE_TYPES ? type : WIRE_NONE];
 }

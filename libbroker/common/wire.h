@@ -2,40 +2,15 @@
 /*
  * wire.h - the messages between broker and client over the SOCK_SEQPACKET socket.
  *
- * Every message is one struct wire_message of WIRE_SIZE bytes, in both directions. The kernel copies it whole, so what was
- * validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had come alone.
- * The broker sends several only to a client that did so before, and PARTs. Integers are in the machine's order (the socket is
- * local). A reply has its request's number; once a session has begun, NOTICE and INQUIRE are all that the broker sends without a
- * request. No message carries a device handle as it is: it is sealed (sealed.h), in the board or in a MEMORY. Only the broker sends descriptors, one with a
- * message at most: a client that sends one is cut off.
+ * Every message is one struct wire_message of WIRE_SIZE bytes, in both directions. The kernel copies it whole, so what
+ * was validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had
+ * come alone. The broker sends several only to a client that did so before, and PARTs. Integers are in the machine's
+ * order (the socket is local). An answer has its request's number. No message carries a device handle as it is: it is
+ * sealed (sealed.h), in the board or in a MEMORY. Only the broker sends descriptors, one with a message at most: a
+ * client that sends one is cut off.
  *
- *   broker   CHALLENGE                     first, after it opened a pidfd of the peer
- *   client   HELLO                         proves by its kernel-made credentials that it is that process
- *   broker   WELCOME + the board           or REFUSED, and the end
- *   client   CREATE UNLINK STAT ACQUIRE    -> DONE, INFO, GRANT, or REFUSED
- *   broker   MEMORY + a descriptor         just before a GRANT: a chunk of its memory that the session does not have, where that is exported
- *                                          by descriptors
- *   client   CLOSED                        the grant's mapping is gone; no reply
- *   client   QUIESCED                      the device is done with all leases of a buffer under a grant that stays; no reply
- *   client   WRITER                        -> DONE + the timeline's page, writable
- *   client   CHANGE                        mode, owner, group of a buffer -> DONE
- *   client   DRAIN                         an UNLINK that is answered when the memory is freed -> DONE; of a name that nothing has, it is
- *                                          answered when those that had it are freed
- *   client   RIGHTS                        adds rights to a use that the session has -> DONE
- *   client   SEAL                          no more write leases of a buffer -> DONE
- *   client   RENAME                        -> DONE
- *   client   RESIZE                        -> DONE
- *   client   NEWER                         -> INFO, once a buffer of that name has a greater generation
- *   client   EVICT                         cuts another session off -> DONE + a pidfd of its process
- *   client   ISSUE                         a ticket (ticket.h) -> TICKET
- *   client   REDEEM                        a ticket -> GRANT
- *   client   REFRESH                       has the broker ask all clients what they wait for -> DONE when the status file says it
- *   broker   INQUIRE                       what does your process wait for? To clients alone that said WIRE_HELLO_WAITS
- *   client   WAITS                         one or more, the answer to an INQUIRE; no reply
- *   client   SNAPSHOT                      -> PART, as many as it takes, and VIEW: a status file of what this user may see
- *   client   CANCEL                        the request with that number does not wait any longer: it is answered as if its time were over. No
- *                                          reply; without effect on a request that does not wait
- *   client   LEAVE                         -> LEFT, after every reply that was due
+ * WIRE_MESSAGES is the table of all messages: both sides' checks of form, the broker's handlers, the fuzzers, the
+ * hostile clients and the counted instructions read it.
  */
 #ifndef GPUB_WIRE_H
 #define GPUB_WIRE_H
@@ -50,44 +25,110 @@
 #define WIRE_VERSION 7
 #define WIRE_SIZE    256
 
+/* Who sends a message. */
+enum wire_sender { WIRE_NOBODY, WIRE_BROKER, WIRE_CLIENT };
+
+enum wire_traits {
+	WIRE_GREETS = 1, /* belongs to the greeting: it comes before the session has begun */
+	WIRE_LATE = 2,   /* may follow the session's LEAVE */
+	WIRE_OWED = 4    /* only as the answer to an INQUIRE, and then it counts as no request of its user */
+};
+
+/*
+ * Every message, in the order of the numbers: ROW(name, number, sender, answer, size, names, traits).
+ *   answer   the message that answers it, where REFUSED does not; NONE: it is not answered
+ *   size     bytes of its body. BODY is that member of struct wire_message
+ *   names    how many names of buffers its body begins with
+ * Rows are only added: a number keeps its meaning.
+ */
+#define WIRE_MESSAGES(ROW)										\
+	/* The first message of a connection, sent when the broker has a pidfd of the peer. */		\
+	ROW(CHALLENGE, 1, BROKER, NONE, BODY(hello), 0, WIRE_GREETS)					\
+	/* Proves by credentials that the kernel made that the sender is that process. */		\
+	ROW(HELLO, 2, CLIENT, WELCOME, BODY(hello), 0, WIRE_GREETS)					\
+	/* The session begins. Carries the descriptor of the board. */					\
+	ROW(WELCOME, 3, BROKER, NONE, BODY(welcome), 0, WIRE_GREETS)					\
+	/* Creates a buffer. Answered when its memory is there and zeroed. */				\
+	ROW(CREATE, 4, CLIENT, DONE, BODY(create), 1, 0)						\
+	/* Takes a buffer's name away. */								\
+	ROW(UNLINK, 5, CLIENT, DONE, BODY(name), 1, 0)							\
+	/* Asks for what a name leads to. */								\
+	ROW(STAT, 6, CLIENT, INFO, BODY(name), 1, 0)							\
+	/* Asks for the right to map a buffer. */							\
+	ROW(ACQUIRE, 7, CLIENT, GRANT, BODY(acquire), 1, 0)						\
+	/* The mapping of a grant is gone. */								\
+	ROW(CLOSED, 8, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
+	/* Asks to signal a buffer's timeline. The answer carries the timeline's page, writable. */	\
+	ROW(WRITER, 9, CLIENT, DONE, BODY(grant_id), 0, 0)						\
+	/* The session ends in order. Answered after every answer that was due. */			\
+	ROW(LEAVE, 10, CLIENT, LEFT, 0, 0, 0)								\
+	/* The request is done. */									\
+	ROW(DONE, 11, BROKER, NONE, 0, 0, 0)								\
+	/* What a name leads to. */									\
+	ROW(INFO, 12, BROKER, NONE, BODY(info), 0, 0)							\
+	/* The session may map a buffer, whose sealed handle lies in the board. */			\
+	ROW(GRANT, 13, BROKER, NONE, BODY(grant), 0, 0)							\
+	/* A buffer that the session uses has lost its name or has another one. Answers no request. */	\
+	ROW(NOTICE, 14, BROKER, NONE, BODY(grant_id), 0, 0)						\
+	/* The request, or the greeting, is refused. */							\
+	ROW(REFUSED, 15, BROKER, NONE, BODY(refused), 0, WIRE_GREETS)					\
+	/* The session has ended. The last message of a connection. */					\
+	ROW(LEFT, 16, BROKER, NONE, 0, 0, 0)								\
+	/* Changes mode, owner or group of a buffer. */							\
+	ROW(CHANGE, 17, CLIENT, DONE, BODY(change), 1, 0)						\
+	/* Unlinks a buffer if the name still leads to one. Answered when the memory is freed. */	\
+	ROW(DRAIN, 18, CLIENT, DONE, BODY(drain), 1, 0)							\
+	/* Disconnects another session. The answer carries a pidfd of its process. */			\
+	ROW(EVICT, 19, CLIENT, DONE, BODY(evict), 0, 0)							\
+	/* Asks for a ticket (ticket.h) for a buffer. */						\
+	ROW(ISSUE, 20, CLIENT, TICKET, BODY(issue), 1, 0)						\
+	/* A ticket. */											\
+	ROW(TICKET, 21, BROKER, NONE, BODY(ticket), 0, 0)						\
+	/* Asks for the right to map the buffer of a ticket. */						\
+	ROW(REDEEM, 22, CLIENT, GRANT, BODY(redeem), 0, 0)						\
+	/* The device is done with all leases of a buffer whose grant stays. */				\
+	ROW(QUIESCED, 23, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
+	/* Has the broker ask all clients what they wait for. Answered when the status file says it. */	\
+	ROW(REFRESH, 24, CLIENT, DONE, 0, 0, 0)								\
+	/* Asks a client that said WIRE_HELLO_WAITS what its process waits for. Answers no request. */	\
+	ROW(INQUIRE, 25, BROKER, NONE, 0, 0, 0)								\
+	/* A part of the answer to an INQUIRE. */							\
+	ROW(WAITS, 26, CLIENT, NONE, BODY(waits), 0, WIRE_LATE | WIRE_OWED)				\
+	/* Asks for a status file of what this user may see. */						\
+	ROW(SNAPSHOT, 27, CLIENT, VIEW, 0, 0, 0)							\
+	/* Bytes of that status file. As many as it takes, before the VIEW. */				\
+	ROW(PART, 28, BROKER, NONE, BODY(part), 0, 0)							\
+	/* All of that status file is sent. */								\
+	ROW(VIEW, 29, BROKER, NONE, BODY(view), 0, 0)							\
+	/* Adds rights to a buffer that the session uses. */						\
+	ROW(RIGHTS, 30, CLIENT, DONE, BODY(rights), 0, 0)						\
+	/* From now on nobody gets the right to write a buffer. */					\
+	ROW(SEAL, 31, CLIENT, DONE, BODY(name), 1, 0)							\
+	/* Gives a buffer another name. */								\
+	ROW(RENAME, 32, CLIENT, DONE, BODY(rename), 2, 0)						\
+	/* Asks for a buffer of a name that is newer than a generation. Answered when there is one. */	\
+	ROW(NEWER, 33, CLIENT, INFO, BODY(newer), 1, 0)							\
+	/* A chunk of memory that the GRANT behind it needs. Carries the chunk's descriptor. */		\
+	ROW(MEMORY, 34, BROKER, NONE, BODY(memory), 0, 0)						\
+	/* Changes the size of a buffer. */								\
+	ROW(RESIZE, 35, CLIENT, DONE, BODY(resize), 1, 0)						\
+	/* Refuses the request of the same number as if its time were over, if it waits. */		\
+	ROW(CANCEL, 36, CLIENT, NONE, 0, 0, WIRE_LATE)
+
 enum wire_type {
-	WIRE_CHALLENGE = 1,
-	WIRE_HELLO,
-	WIRE_WELCOME,
-	WIRE_CREATE,
-	WIRE_UNLINK,
-	WIRE_STAT,
-	WIRE_ACQUIRE,
-	WIRE_CLOSED,
-	WIRE_WRITER,
-	WIRE_LEAVE,
-	WIRE_DONE,
-	WIRE_INFO,
-	WIRE_GRANT,
-	WIRE_NOTICE,
-	WIRE_REFUSED,
-	WIRE_LEFT,
-	WIRE_CHANGE,
-	WIRE_DRAIN,
-	WIRE_EVICT,
-	WIRE_ISSUE,
-	WIRE_TICKET,
-	WIRE_REDEEM,
-	WIRE_QUIESCED,
-	WIRE_REFRESH,
-	WIRE_INQUIRE,
-	WIRE_WAITS,
-	WIRE_SNAPSHOT,
-	WIRE_PART,
-	WIRE_VIEW,
-	WIRE_RIGHTS,
-	WIRE_SEAL,
-	WIRE_RENAME,
-	WIRE_NEWER,
-	WIRE_MEMORY,
-	WIRE_RESIZE,
-	WIRE_CANCEL,
+	WIRE_NONE,
+#define WIRE_NUMBER(name, number, sender, answer, size, names, traits) WIRE_##name = (number),
+	WIRE_MESSAGES(WIRE_NUMBER)
+#undef WIRE_NUMBER
 	WIRE_TYPES
+};
+
+/* A row of the table. */
+struct wire_row {
+	const char      *name; /* such as "ACQUIRE" */
+	enum wire_sender sender;
+	enum wire_type   answer;
+	unsigned         size, names, traits;
 };
 
 #define WIRE_NONCE_SIZE 32
@@ -301,13 +342,12 @@ void wire_init(struct wire_message *message, enum wire_type type, uint64_t reque
 void wire_refuse(struct wire_message *message, uint64_t request, int error, const char *text);
 
 /*
- * Checks a received message: length, magic, version, type, that every text in it ends inside its array, and that its counts
- * are of what it has room for. -EPROTO
- * with the error message set.
+ * Checks the form of a received message: length, magic, version, type, that every text ends inside its array, and that
+ * no count is larger than its array. -EPROTO with the error message set.
  */
 int wire_check(const struct wire_message *message, size_t length);
 
-/* The type's name, such as "ACQUIRE"; "?": there is no such type. */
-const char *wire_type_name(unsigned type);
+/* The row of a message. A number that no message has gives a row with the name "?" and the sender WIRE_NOBODY. */
+const struct wire_row *wire_row(unsigned type);
 
 #endif

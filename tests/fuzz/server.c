@@ -333,35 +333,29 @@ static void send_left(void)
 
 /* ---- what it does ---- */
 
+/* The answer that the row of the request names. */
 static void answer_well(void)
 {
-	switch (now.asked.type) {
-	case WIRE_CREATE:
-	case WIRE_UNLINK:
-	case WIRE_CHANGE:
-	case WIRE_DRAIN:
-	case WIRE_RIGHTS:
-	case WIRE_SEAL:
-	case WIRE_RENAME:
-	case WIRE_RESIZE:
-		return send_done(-1);
-	case WIRE_ISSUE:
-		return send_token();
-	case WIRE_REDEEM:
-	case WIRE_STAT:
-	case WIRE_NEWER:
-		return send_info();
-	case WIRE_ACQUIRE:
-		return send_grant(0, false);
-	case WIRE_WRITER:
+	struct wire_message message;
+
+	if (now.asked.type == WIRE_WRITER) {
 		page_renew(0);
 		return send_done(now.page);
-	case WIRE_LEAVE:
-		return send_left();
-	case WIRE_SNAPSHOT:
+	}
+	switch (wire_row(now.asked.type)->answer) {
+	case WIRE_NONE:
+		return;
+	case WIRE_TICKET:
+		return send_token();
+	case WIRE_INFO:
+		return send_info();
+	case WIRE_GRANT:
+		return send_grant(0, false);
+	case WIRE_VIEW:
 		return send_view();
 	default:
-		return;
+		wire_init(&message, wire_row(now.asked.type)->answer, now.asked.request);
+		return send_message(&message, -1);
 	}
 }
 

@@ -59,34 +59,12 @@ static void versions(void)
 	}
 }
 
-static bool is_a_clients(unsigned type)
+/* Whether a session may send it at any time. */
+static bool is_a_request(unsigned type)
 {
-	switch (type) {
-	case WIRE_CREATE:
-	case WIRE_UNLINK:
-	case WIRE_STAT:
-	case WIRE_ACQUIRE:
-	case WIRE_CLOSED:
-	case WIRE_WRITER:
-	case WIRE_LEAVE:
-	case WIRE_CHANGE:
-	case WIRE_DRAIN:
-	case WIRE_EVICT:
-	case WIRE_ISSUE:
-	case WIRE_REDEEM:
-	case WIRE_QUIESCED:
-	case WIRE_REFRESH:
-	case WIRE_SNAPSHOT:
-	case WIRE_RIGHTS:
-	case WIRE_SEAL:
-	case WIRE_RENAME:
-	case WIRE_NEWER:
-	case WIRE_RESIZE:
-	case WIRE_CANCEL:
-		return true;
-	default:
-		return false;
-	}
+	const struct wire_row *row = wire_row(type);
+
+	return row->sender == WIRE_CLIENT && !(row->traits & (WIRE_GREETS | WIRE_OWED));
 }
 
 static void types(void)
@@ -95,26 +73,23 @@ static void types(void)
 
 	for (unsigned type = 0; type < 80; type++) {
 		message.type = (uint16_t)(type < 64 ? type : UINT16_MAX - (type - 64) * 4096);
-		if (!is_a_clients(message.type))
+		if (!is_a_request(message.type))
 			say_and_be_cut(&message);
 	}
 }
 
+/* Of each message each name, alone and with all bytes behind it. */
 static void endless_names(void)
 {
-	static const enum wire_type named[] = { WIRE_CREATE, WIRE_UNLINK, WIRE_STAT, WIRE_ACQUIRE,
-						WIRE_CHANGE, WIRE_DRAIN,  WIRE_ISSUE, WIRE_SEAL,
-						WIRE_RENAME, WIRE_NEWER, WIRE_RESIZE };
-	struct wire_message message;
+	for (unsigned type = 1; type < WIRE_TYPES; type++)
+		for (unsigned i = 0; i < wire_row(type)->names; i++) {
+			struct wire_message message = speaker_message(type, "a");
 
-	for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
-		wire_init(&message, named[i], 1);
-		memset(message.bytes, 'a', sizeof message.bytes);
-		say_and_be_cut(&message);
-	}
-	message = speaker_message(WIRE_RENAME, "a");
-	memset(message.rename.to, 'a', sizeof message.rename.to); /* the second one alone */
-	say_and_be_cut(&message);
+			memset(message.bytes + i * NAME_SIZE, 'a', NAME_SIZE);
+			say_and_be_cut(&message);
+			memset(message.bytes + i * NAME_SIZE, 'a', sizeof message.bytes - i * NAME_SIZE);
+			say_and_be_cut(&message);
+		}
 }
 
 /* ---- sense ---- */
@@ -248,14 +223,14 @@ static struct wire_message noise(unsigned *seed)
 
 	do
 		type = (unsigned)rand_r(seed) % WIRE_TYPES;
-	while (!is_a_clients(type) || type == WIRE_SNAPSHOT); /* whose answer is packets: snapshots.c */
+	while (!is_a_request(type) || type == WIRE_SNAPSHOT); /* whose answer is packets: snapshots.c */
 	wire_init(&message, type, 1);
 	for (size_t i = 0; i < sizeof message.bytes; i += 8) {
 		uint64_t bits = rand_r(seed) % 3 ? random_bits(seed) : (uint64_t)(rand_r(seed) % 4096);
 
 		memcpy(message.bytes + i, &bits, 8);
 	}
-	if (type != WIRE_CLOSED && type != WIRE_QUIESCED && type != WIRE_WRITER && type != WIRE_EVICT && type != WIRE_REDEEM && type != WIRE_RIGHTS && rand_r(seed) % 8)
+	if (wire_row(type)->names && rand_r(seed) % 8)
 		snprintf(message.name.name, NAME_SIZE, "noise/%d", rand_r(seed) % 8);
 	/* in the broker's own user's name it would evict for good */
 	if (type == WIRE_EVICT)

@@ -52,7 +52,7 @@ struct wire_message want(const struct peer *peer, const struct wire_message *mes
 	struct wire_message answer = answer_of(peer, message);
 
 	if (answer.type == WIRE_REFUSED)
-		print_error("%s is refused: %s\n", wire_type_name(message->type), answer.refused.text);
+		print_error("%s is refused: %s\n", wire_row(message->type)->name, answer.refused.text);
 	assert_int_not_equal(answer.type, WIRE_REFUSED);
 	return answer;
 }

@@ -19,10 +19,14 @@
 #include <sodium.h>
 
 #include "broker/core/broker.h"
-#include "broker/request/request.h"
+#include "broker/request/acquire.h"
+#include "broker/request/ending.h"
+#include "broker/request/lookup.h"
 #include "broker/registry/grants.h"
 #include "broker/session/session-end.h"
-#include "broker/request/request.h"
+#include "broker/request/acquire.h"
+#include "broker/request/ending.h"
+#include "broker/request/lookup.h"
 #include "common/error.h"
 #include "common/socket.h"
 
@@ -83,7 +87,7 @@ static void ignore_release(void *context, struct allocation *allocation)
 
 static int setup(void **state)
 {
-	static const struct session_hooks session_hooks = { .expire = request_expire };
+	static const struct session_hooks session_hooks = { .expire = ending_expire };
 	static const struct registry_hooks hooks = { ignore_notice, NULL, NULL };
 	const struct memory_orders orders = { clean_none, ignore_release, &broker };
 
@@ -92,8 +96,8 @@ static int setup(void **state)
 		return -1;
 	memset(&parts, 0, sizeof parts);
 	broker_join(&broker, &parts);
-	parts.waiting.grant = request_grant;
-	parts.waiting.tell = request_tell_newer;
+	parts.waiting.grant = acquire_waited;
+	parts.waiting.tell = lookup_tell_newer;
 	parts.sessions.hooks = &session_hooks;
 	broker.base = event_base_new();
 	accounting_init(broker.accounting);

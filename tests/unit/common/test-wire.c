@@ -39,11 +39,29 @@ static void test_each_type_is_accepted(void **state)
 		struct wire_message message = make((enum wire_type)type);
 
 		assert_int_equal(wire_check(&message, WIRE_SIZE), 0);
-		assert_string_not_equal(wire_type_name(type), "?");
+		assert_string_not_equal(wire_row(type)->name, "?");
 	}
-	assert_string_equal(wire_type_name(0), "?");
-	assert_string_equal(wire_type_name(WIRE_TYPES), "?");
-	assert_string_equal(wire_type_name(0xffff), "?");
+	assert_string_equal(wire_row(0)->name, "?");
+	assert_string_equal(wire_row(WIRE_TYPES)->name, "?");
+	assert_string_equal(wire_row(0xffff)->name, "?");
+}
+
+/* A message that asks for something has an answer that the broker sends; the broker's messages ask for nothing. */
+static void test_rows_fit_each_other(void **state)
+{
+	(void)state;
+	for (unsigned type = 1; type < WIRE_TYPES; type++) {
+		const struct wire_row *row = wire_row(type);
+
+		assert_int_not_equal(row->sender, WIRE_NOBODY);
+		assert_true(row->names * NAME_SIZE <= row->size && row->size <= WIRE_SIZE - 16);
+		if (row->sender == WIRE_BROKER)
+			assert_int_equal(row->answer, WIRE_NONE);
+		else if (row->answer != WIRE_NONE)
+			assert_int_equal(wire_row(row->answer)->sender, WIRE_BROKER);
+	}
+	assert_int_equal(wire_row(WIRE_NONE)->sender, WIRE_NOBODY);
+	assert_int_equal(wire_row(WIRE_TYPES)->sender, WIRE_NOBODY);
 }
 
 static void test_other_lengths_are_refused(void **state)
@@ -100,10 +118,11 @@ static void test_texts_without_end_are_refused(void **state)
 	struct wire_message m;
 
 	(void)state;
-	expect_text_must_end(WIRE_CREATE, m.create.name, sizeof m.create.name, &m);
-	expect_text_must_end(WIRE_UNLINK, m.name.name, sizeof m.name.name, &m);
-	expect_text_must_end(WIRE_STAT, m.name.name, sizeof m.name.name, &m);
-	expect_text_must_end(WIRE_ACQUIRE, m.acquire.name, sizeof m.acquire.name, &m);
+	for (unsigned type = 1; type < WIRE_TYPES; type++)
+		for (unsigned i = 0; i < wire_row(type)->names; i++)
+			expect_text_must_end(type, (char *)m.bytes + i * NAME_SIZE, NAME_SIZE, &m);
+	expect_text_must_end(WIRE_RENAME, m.rename.to, sizeof m.rename.to, &m);
+	expect_text_must_end(WIRE_ISSUE, m.issue.name, sizeof m.issue.name, &m);
 	expect_text_must_end(WIRE_REFUSED, m.refused.text, sizeof m.refused.text, &m);
 }
 
@@ -400,6 +419,7 @@ int main(void)
 		cmocka_unit_test(test_each_bit_of_magic_and_version_counts),
 		cmocka_unit_test(test_unknown_types_are_refused),
 		cmocka_unit_test(test_texts_without_end_are_refused),
+		cmocka_unit_test(test_rows_fit_each_other),
 		cmocka_unit_test(test_refusal_without_errno_is_refused),
 		cmocka_unit_test(test_refuse_fills_and_cuts),
 		ON_PAIR(test_message_arrives_whole),

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* acquire.c - see acquire.h */
+#include "acquire.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "broker/base/context.h"
+#include "broker/registry/grants.h"
+#include "broker/registry/registry.h"
+#include "broker/session/session.h"
+#include "common/crash-point.h"
+#include "common/error.h"
+#include "creation.h"
+#include "delegation.h"
+#include "grant-send.h"
+#include "inquiry.h"
+#include "refusal.h"
+#include "waiting.h"
+
+#define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
+
+/*
+ * Grants the buffer to the session and tells the client. ticket: the one that is redeemed, which gets a grant of its own
+ * that nothing else of the session can end; NULL: none. waited_since: as for acquire_waited(); 0: it did not wait.
+ */
+static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
+		      unsigned rights, const struct ticket *ticket, uint64_t waited_since)
+{
+	struct broker *broker = session->broker;
+	struct grant_order order = { .session = session,
+				     .uid = session->who.uid,
+				     .grants = &session->grants,
+				     .device = device,
+				     .rights = rights,
+				     .own = ticket != NULL };
+	struct use *use;
+	uint64_t bytes;
+	bool fresh;
+	int error = session_check_descriptors(session, grant_missing(buffer, &order) + (buffer->timeline != NULL));
+
+	if (!error)
+		error = grant_open(broker->registry, buffer, &order, &use, &fresh);
+	if (error)
+		return error;
+	broker->counters.uses_opened++;
+	broker->counters.grants_opened += fresh;
+	if (ticket)
+		delegation_spend(session, ticket, buffer);
+	CRASH_POINT(grant_accounted);
+	if (buffer->timeline)
+		inquiry_join(session);
+	if (fresh)
+		grant_seal(session, use);
+	CRASH_POINT(handle_sealed);
+	histograms_count(&broker->histograms, waited_since ? HISTOGRAM_ACQUIRE_WAIT : HISTOGRAM_ACQUIRE,
+			 waited_since ? waited_since : broker->received);
+	broker_changed(broker);
+	bytes = grant_extend(broker->registry, use->grant);
+	grant_send(session, request, use, fresh, fresh ? 0 : bytes);
+	return 0;
+}
+
+/* Refuses a buffer of another owner than the acquire asks for. */
+static int check_owner(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
+{
+	if (acquire->expects && acquire->owner != buffer->owner)
+		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant",
+				 buffer->name, buffer->owner, acquire->owner);
+	if (acquire->rights & GPUB_MINE && buffer->owner != session->who.uid && buffer->owner && buffer->owner != geteuid())
+		return error_set(-EPERM, "'%s' belongs to uid %u, neither uid %u nor root nor the broker's user: GPUB_MINE refuses it",
+				 buffer->name, buffer->owner, session->who.uid);
+	return 0;
+}
+
+static int check_rights(const struct session *session, unsigned rights, const struct buffer *buffer)
+{
+	if (!(rights & ~buffer_rights(buffer, &session->who)))
+		return 0;
+	if (rights & GPUB_WRITE && buffer->flags & GPUB_SEALED)
+		return error_set(-EROFS, "'%s' is sealed: nobody may write it any more. Create another buffer", buffer->name);
+	return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u", buffer->mode,
+			 buffer->name, buffer->owner, session->who.uid);
+}
+
+/* Grants a buffer that is LIVE under the name. */
+static int grant_named(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t waited_since)
+{
+	struct buffer *buffer;
+	int error = registry_find_live(session->broker->registry, acquire->name, &buffer);
+
+	if (error == -ENOENT)
+		error_set(error, "there is no buffer '%s': create it, or wait for it with a timeout", acquire->name);
+	if (!error)
+		error = check_owner(session, acquire, buffer);
+	if (!error)
+		error = check_rights(session, acquire->rights & KNOWN_RIGHTS, buffer);
+	if (error)
+		return error;
+	return grant_give(session, request, buffer, acquire->device, acquire->rights & KNOWN_RIGHTS, NULL, waited_since);
+}
+
+void acquire_waited(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t since)
+{
+	int error = grant_named(session, request, acquire, since);
+
+	if (!error)
+		return;
+	refusal_of_waited_acquire(session, acquire, error, error_text());
+	session_refuse(session, request, error, error_text());
+}
+
+int acquire_redeem(struct session *session, const struct wire_message *message)
+{
+	const struct wire_redeem *redeem = &message->redeem;
+	unsigned rights = redeem->ticket.rights;
+	struct buffer *buffer;
+	int error = creation_check_device(session->broker, redeem->device);
+
+	if (!error)
+		error = delegation_check(session, &redeem->ticket, &buffer);
+	if (error)
+		return error;
+	if (buffer->flags & GPUB_SEALED)
+		rights &= ~GPUB_WRITE;
+	if (!rights)
+		return error_set(-EROFS, "the ticket is for writing, and '%s' is sealed: ask for one to read", buffer->name);
+	/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
+	return grant_give(session, message->request, buffer, redeem->device, rights, &redeem->ticket, 0);
+}
+
+int acquire_rights(struct session *session, const struct wire_message *message)
+{
+	const struct wire_rights *rights = &message->rights;
+	const struct grant *grant = grant_find(&session->grants, rights->grant);
+	struct use *use = grant ? grant_find_use(grant, rights->serial) : NULL;
+	int error;
+
+	if (!rights->rights || rights->rights & ~KNOWN_RIGHTS)
+		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
+	if (!use || use->buffer->state != BUFFER_LIVE || use->key.serial != use->buffer->serial)
+		return error_set(-ESTALE, "the buffer was unlinked, renamed or resized: acquire its name again");
+	error = check_rights(session, rights->rights, use->buffer);
+	if (error)
+		return error;
+	use_add_rights(use, rights->rights);
+	CRASH_POINT(rights_added);
+	session_done(session, message->request, -1);
+	return 0;
+}
+
+int acquire_named(struct session *session, const struct wire_message *message)
+{
+	const struct wire_acquire *acquire = &message->acquire;
+	const struct buffer *buffer;
+	int error = name_check(acquire->name);
+
+	if (error)
+		return error;
+	if (!(acquire->rights & KNOWN_RIGHTS) || acquire->rights & ~(KNOWN_RIGHTS | GPUB_MINE))
+		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
+	error = creation_check_device(session->broker, acquire->device);
+	if (error)
+		return error;
+	buffer = registry_find(session->broker->registry, acquire->name);
+	if (acquire->timeout_ms && (!buffer || buffer->state != BUFFER_LIVE) && !session->broker->stopping)
+		return waiting_acquire(session->broker, session->id, message->request, acquire);
+	return grant_named(session, message->request, acquire, 0);
+}
+
+/* Counts and ignores a grant that is not the session's own: no session can end another one's grant (invariant 3). */
+int acquire_closed(struct session *session, const struct wire_message *message)
+{
+	struct broker *broker = session->broker;
+	struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
+
+	CRASH_POINT(closed_received);
+	if (!grant)
+		broker->counters.closed_foreign++;
+	else if (grant_closed(broker->registry, grant))
+		broker->counters.grants_closed++;
+	else
+		broker->counters.grants_held++;
+	CRASH_POINT(closed_accounted);
+	broker_changed(broker);
+	return 0;
+}
+
+/* Frees nothing, because the mapping stays: only lets the memory serve the owner's next buffer. */
+int acquire_quiesced(struct session *session, const struct wire_message *message)
+{
+	struct broker *broker = session->broker;
+	const struct wire_grant_id *id = &message->grant_id;
+	const struct grant *grant = grant_find(&session->grants, id->grant);
+	struct use *use = grant ? grant_find_use(grant, id->serial) : NULL;
+
+	CRASH_POINT(quiesced_received);
+	if (use && use_quiesced(broker->registry, use))
+		broker->counters.uses_idle++;
+	else
+		broker->counters.idle_foreign++;
+	CRASH_POINT(idle_accounted);
+	broker_changed(broker);
+	return 0;
+}
+
+/* ---- the registry's hook ---- */
+
+void acquire_notice(void *context, struct grant *grant, uint64_t serial)
+{
+	struct broker *broker = context;
+	struct wire_message message;
+
+	wire_init(&message, WIRE_NOTICE, 0);
+	message.grant_id.grant = grant->id;
+	message.grant_id.serial = serial;
+	broker->counters.notices_sent++;
+	broker_changed(broker);
+	CRASH_POINT_PEER(grant->session->pid);
+	session_send(grant->session, &message, -1);
+	CRASH_POINT(notice_sent);
+}

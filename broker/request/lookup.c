@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lookup.c - see lookup.h */
+#include "lookup.h"
+
+#include <errno.h>
+
+#include "broker/base/context.h"
+#include "broker/registry/registry.h"
+#include "broker/session/session.h"
+#include "common/error.h"
+#include "waiting.h"
+
+static void info_send(struct session *session, uint64_t request, const struct buffer *buffer)
+{
+	struct wire_message answer;
+
+	wire_init(&answer, WIRE_INFO, request);
+	answer.info = (struct wire_info){ .size = buffer->size,
+					  .generation = buffer->serial,
+					  .device = buffer->allocation->device,
+					  .mode = buffer->mode,
+					  .owner = buffer->owner,
+					  .group = buffer->group,
+					  .state = GPUB_LIVE,
+					  .grants = buffer->used - buffer->orphaned,
+					  .orphaned = buffer->orphaned,
+					  .flags = buffer->flags,
+					  .layout = buffer_layout(buffer),
+					  .reserve = buffer->reserve };
+	session_send(session, &answer, -1);
+}
+
+int lookup_stat(struct session *session, const struct wire_message *message)
+{
+	struct buffer *buffer;
+	int error = registry_find_live(session->broker->registry, message->name.name, &buffer);
+
+	if (!error)
+		info_send(session, message->request, buffer);
+	return error;
+}
+
+/*
+ * Does not refuse a generation that no buffer has had yet: the refusal would tell a session how many buffers there have
+ * been, which it may not be allowed to see.
+ */
+int lookup_newer(struct session *session, const struct wire_message *message)
+{
+	const struct wire_newer *newer = &message->newer;
+	struct buffer *buffer;
+	int error = name_check(newer->name);
+
+	if (error)
+		return error;
+	error = registry_find_live(session->broker->registry, newer->name, &buffer);
+	if (!error && buffer->serial > newer->generation) {
+		info_send(session, message->request, buffer);
+		return 0;
+	}
+	if (!newer->timeout_ms || session->broker->stopping)
+		return error ? error :
+			       error_set(-ETIMEDOUT, "'%s' has generation %llu and no newer one", buffer->name,
+					 (unsigned long long)buffer->serial);
+	return waiting_newer(session->broker, session->id, message->request, newer);
+}
+
+void lookup_tell_newer(struct session *session, uint64_t request, const struct wire_newer *newer)
+{
+	struct buffer *buffer;
+	int error = registry_find_live(session->broker->registry, newer->name, &buffer);
+
+	if (error)
+		session_refuse(session, request, error, error_text());
+	else
+		info_send(session, request, buffer);
+}

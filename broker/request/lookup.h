@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lookup.h - the handlers of the requests that ask what a name leads to: STAT, NEWER.
+ *
+ * Owns nothing and changes nothing. Handlers return 0, or a negative errno with the error message set, which dispatch.c
+ * sends as the refusal.
+ */
+#ifndef GPUB_LOOKUP_H
+#define GPUB_LOOKUP_H
+
+#include "common/wire.h"
+
+struct session;
+
+int lookup_stat(struct session *session, const struct wire_message *message);
+int lookup_newer(struct session *session, const struct wire_message *message);
+
+/* Answers a NEWER that waited: with the buffer that has the name now, or with a refusal. */
+void lookup_tell_newer(struct session *session, uint64_t request, const struct wire_newer *newer);
+
+#endif
