@@ -29,6 +29,7 @@ unit_tests = \
 	tests/unit/broker/test-deadlines \
 	tests/unit/broker/test-delegation \
 	tests/unit/broker/test-discard \
+	tests/unit/broker/test-dispatch \
 	tests/unit/broker/test-fair-queue \
 	tests/unit/broker/test-grants \
 	tests/unit/broker/test-grid \
@@ -316,6 +317,7 @@ tests_unit_broker_test_progress_SOURCES = tests/unit/broker/test-progress.c brok
 tests_unit_broker_test_safetensors_SOURCES = tests/unit/broker/test-safetensors.c broker/ctl/safetensors.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
+tests_unit_broker_test_dispatch_SOURCES = tests/unit/broker/test-dispatch.c $(session_harness)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)
 tests_unit_broker_test_inquiry_SOURCES = tests/unit/broker/test-inquiry.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)

@@ -371,6 +371,52 @@ static void renames(void)
 	take_away(&owner, "now");
 }
 
+static void resizes(void)
+{
+	struct wire_message message = named(WIRE_RESIZE, 1, "grows");
+	struct wire_message create = create_of("grows", 1, 0600, 0);
+
+	create.create.reserve = 2 * LARGE;
+	want(&owner, &create);
+	message.resize.size = LARGE;
+	measure_done("RESIZE", &owner, &message);
+	take_away(&owner, "grows");
+}
+
+/* ---- inquiries ---- */
+
+static void inquiry_reaches(enum inquiry_state state)
+{
+	while (broker.inquiry->state != state) {
+		usleep(1000);
+		finish();
+	}
+}
+
+/* Measured while the broker waits for answers and after the round, because a round itself is a piece of work in each pass. */
+static void inquiries(void)
+{
+	struct peer asker = join_as(OWNER), second = join_as(OWNER), asked = join_as(STRANGER);
+	struct wire_message message = named(WIRE_REFRESH, 1, "");
+	struct wire_grant grant = hold(&asked, CROWDED);
+
+	session_of(&asked)->answers = true;
+	inquiry_reaches(INQUIRY_IDLE);
+	say(asker.sock, &message);
+	inquiry_reaches(INQUIRY_AWAITING);
+	assert_int_equal(measure_message("REFRESH", &second, &message).type, 0);
+	inquiry_reaches(INQUIRY_IDLE);
+	wire_init(&message, WIRE_WAITS, 0);
+	message.waits.count = 1;
+	message.waits.wait[0] = (struct wire_wait){ .grant = grant.grant, .serial = grant.serial, .value = 1 };
+	measure_message("WAITS", &asked, &message);
+	assert_int_equal(session_of(&asked)->inquired.answer, ANSWER_GIVEN);
+	part(&asker);
+	part(&second);
+	bury(&asked);
+	finish();
+}
+
 /* ---- sessions ---- */
 
 static struct peer measured_join(uid_t uid)
@@ -412,7 +458,8 @@ static void sessions(void)
 }
 
 static void (*const all[])(void) = { creates,   stats,  changes, unlink_used, drains,
-				     acquires, idles, untrusted, writes,  tickets,     sessions, seals, renames };
+				     acquires, idles, untrusted, writes,  tickets,     sessions, seals, renames,
+				     resizes, inquiries };
 
 static void measure_all(const char *how_full, unsigned long times)
 {

@@ -62,7 +62,15 @@ bounded() {
 
 check "every message is answered, with empty tables and with full ones" count_messages
 table >rows
-check "and each is counted" test "$(wc -l <rows)" -ge 40
+# each_message: one of the table's that a client sends has no label that begins with it. A SNAPSHOT's answer is as long as what is there.
+each_message() {
+	local message
+	for message in $(sed -n 's/^\tROW(\([A-Z]*\), [0-9]*, CLIENT,.*/\1/p' "$top_srcdir/libbroker/common/wire.h"); do
+		[ "$message" = SNAPSHOT ] || grep -qE "^$message(\W|$)" rows || { echo "# $message is not counted"; return 1; }
+	done
+	[ -n "$message" ]
+}
+check "and each is counted" each_message
 while IFS=$'\t' read -r message empty full; do
 	[ "${1:-}" != --table ] || echo "| $message | $empty | $full |"
 	check "invariant 5: $message: $empty instructions with empty tables, $full with full ones" bounded "$empty" "$full"
