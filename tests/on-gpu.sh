@@ -21,6 +21,7 @@ mkdir -p "$results"
 results=$(realpath "$results")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+chmod 755 "$work" # tests run programs as other users
 status=0
 
 if [ -n "$sysroot" ]; then
@@ -30,10 +31,10 @@ if [ -n "$sysroot" ]; then
 	export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 
-# heat NAME WORKERS SIZE STEPS: under the broker.
+# heat NAME WORKERS SIZE STEPS GPUS: under the broker, on GPUS, such as 0,1.
 heat() {
-	local name=$1 workers=$2 size=$3 steps=$4
-	timeout --signal=KILL 120 ./broker/broker-run -n "$workers" --device cuda -- \
+	local name=$1 workers=$2 size=$3 steps=$4 gpus=$5
+	CUDA_VISIBLE_DEVICES=$gpus timeout --signal=KILL 120 ./broker/broker-run -n "$workers" --device cuda -- \
 		./examples/heat/heat --size "$size" --steps "$steps" </dev/null >"$results/heat-$name.log" 2>&1 ||
 		{ status=1; echo "heat $name FAILED"; }
 	echo "heat $name: $(grep -E 'time per step|largest error|account' "$results/heat-$name.log" | tr -s ' \n' ' ')"
@@ -51,10 +52,13 @@ summary() {
 	echo "./bootstrap check: $(tail -n 1 "$results/check.log")"
 	export GPUBROKER_MODULE_PATH=$PWD/kernels
 	echo "README's program: $(./broker/broker-run --quiet -n 2 -b u=64M -- ./examples/acquire 2>&1 </dev/null | tr '\n' ' ')"
-	heat one-worker 1 4096 2000
-	heat four-on-one 4 4096 2000
+	heat one-worker 1 4096 2000 0
+	heat four-on-one 4 4096 2000 0
 	if [ "$gpus" -ge 2 ]; then
-		heat two-on-two 2 4096 2000
+		heat two-on-two 2 4096 2000 0,1
+	fi
+	if [ "$gpus" -ge 4 ]; then
+		heat four-on-four 4 4096 2000 0,1,2,3
 	fi
 	./bench/heat-alone 4096 2000 1
 	if [ "$gpus" -ge 2 ]; then

@@ -125,10 +125,17 @@ as() {
 		timeout -k 5 60 "$work/broker-run" --device cuda --mps auto --name "user-$1" -n "$several" -b u=1M -- \
 		"$work/status-client" acquire u mark "$work/run-$1/here" wait "$work/go" >"out-$1" 2>"err-$1" </dev/null
 }
+# libraries that the build was given may lie where no other user may read
+others_can() {
+	setpriv --reuid 4001 --regid 4001 --clear-groups env LD_LIBRARY_PATH="$work/lib:$LD_LIBRARY_PATH" \
+		"$work/broker-run" --version >out 2>err
+}
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	export LD_LIBRARY_PATH=${LD_LIBRARY_PATH-}
 	mkdir lib && cp -L "$build"/.libs/libgpubroker.so* "$build"/libbroker/.libs/libgpubroker.so* lib/ 2>/dev/null
 	cp "$run" "$build/tests/integration/.libs/status-client" .
+fi
+if [ -d lib ] && others_can; then
 	as 4001 &
 	first=$!
 	as 4002 &
@@ -139,9 +146,11 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	wait $first
 	one=$?
 	wait $second
-	check "and end well" eval '[ $one = 0 ] && [ $? = 0 ] && grep -q "; balanced" err-4001 && grep -q "; balanced" err-4002 && cat err-4001 err-4002 >err'
+	two=$?
+	cat err-4001 err-4002 >err
+	check "and end well" eval '[ $one = 0 ] && [ $two = 0 ] && [ "$(grep -c "; balanced" err)" = 2 ]'
 else
-	skip "two jobs of two users" "needs root and setpriv"
+	skip "two jobs of two users" "needs root, setpriv, and a build that everybody can read"
 fi
 check "nothing is left" eval 'nothing_left && [ -z "$(find /tmp -maxdepth 1 -name "gpubroker-user-400[12].*")" ]'
 plan

@@ -6,6 +6,7 @@
 set -u
 # shellcheck source=tests/tap.sh
 . "${top_srcdir:?}/tests/tap.sh"
+own_shm # the names of all brokers of the machine are completed
 
 source=$(cd "$top_srcdir" && pwd) || exit 1
 programs=$(cd "${top_builddir:?}/broker" && pwd) || exit 1

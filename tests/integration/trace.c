@@ -429,8 +429,12 @@ static void test_secure(void)
 		POINT(true, "%s # SKIP libraries are found by LD_LIBRARY_PATH, which such a program ignores", text);
 	else
 		POINT(status == 11 && !look(secure, "").domains && !look(secure, "").all, "%s", text);
-	POINT(run_as(program, NOBODY, &plain) == 10 && look(plain, "connect").matching == 1 && all_ended(plain),
-	      "the same program with its own rights does");
+	status = run_as(program, NOBODY, &plain);
+	if (status == NOT_LOADED)
+		POINT(true, "the same program with its own rights # SKIP its libraries lie where that user may not read");
+	else
+		POINT(status == 10 && look(plain, "connect").matching == 1 && all_ended(plain),
+		      "the same program with its own rights does");
 	set_listening(true);
 }
 
