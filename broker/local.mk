@@ -58,6 +58,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/session/serve.c broker/session/serve.h \
 	broker/session/session-end.c broker/session/session-end.h \
 	broker/session/session.c broker/session/session.h \
+	broker/session/walk.c broker/session/walk.h \
 	broker/memory/usage.c broker/memory/usage.h \
 	broker/show/columns.c broker/show/columns.h \
 	broker/show/grid.c broker/show/grid.h \

@@ -297,6 +297,17 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms);
 int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
 
 /*
+ * Calls each() for every buffer whose name matches the pattern and that this user owns or may acquire (root, the
+ * broker's user: any), in the order of names. The pattern is as of fnmatch(3), where '*' and '?' match '/' too; NULL:
+ * any name. info is filled as by gpub_stat() and valid during the call, which may call any function of the library. A
+ * value other than 0 that each() returns ends the list, and gpub_list() returns it. Asks the broker once, which goes
+ * through its buffers in this user's share of its time: buffers that come or go meanwhile are listed or not.
+ *   -ETIMEDOUT  the broker took more than a minute     -EDQUOT     -ENOMEM
+ */
+typedef int gpub_each(const gpub_info *info, void *context);
+int gpub_list(gpub_client *client, const char *pattern, gpub_each *each, void *context);
+
+/*
  * Waits until the buffer of that name has a generation above the given one (0: any), by a create, a gpub_rename() or a gpub_resize(). Then fills *info as
  * gpub_stat() does. timeout_ms: 0 does not wait, -1 waits without limit. -ETIMEDOUT. -ENOENT: timeout_ms is 0 and there is no such
  * name. A generation is of one broker: behind a new connection begin with 0. -EDQUOT: too many requests of this session wait.

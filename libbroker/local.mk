@@ -83,6 +83,7 @@ libbroker_libclient_la_SOURCES = \
 	libbroker/client/publish.c \
 	libbroker/client/manage.h \
 	libbroker/client/buffer.c \
+	libbroker/client/info.c \
 	libbroker/client/cache.c \
 	libbroker/client/cache.h \
 	libbroker/client/call.c \

@@ -20,7 +20,7 @@ dist_man_MANS += man/broker-run.1 man/gpubroker.3 man/gpub_acquire.3 man/gpub_co
 # in its NAME section.
 man_aliases = \
 	man/gpub_disconnect.3 man/gpub_set_flags.3 man/gpub_trim.3 man/gpub_set_cache.3 man/gpub_device_count.3 man/gpub_set_device.3 \
-	man/gpub_unlink.3 man/gpub_stat.3 \
+	man/gpub_unlink.3 man/gpub_stat.3 man/gpub_list.3 \
 	man/gpub_chown.3 man/gpub_drain.3 man/gpub_redeem.3 \
 	man/gpub_acquire_as.3 man/gpub_acquire_many.3 man/gpub_renew.3 man/gpub_return.3 man/gpub_return_on.3 \
 	man/gpub_layout_text.3 man/gpub_lease_layout.3 \

@@ -38,6 +38,7 @@ unit_tests = \
 	tests/unit/broker/test-identity \
 	tests/unit/broker/test-inquiry \
 	tests/unit/broker/test-leftovers \
+	tests/unit/broker/test-lookup \
 	tests/unit/broker/test-journal \
 	tests/unit/broker/test-log \
 	tests/unit/broker/test-ring \
@@ -65,8 +66,8 @@ unit_tests = \
 	tests/unit/broker/test-registry-random \
 	tests/unit/broker/test-registry-shared \
 	tests/unit/broker/test-registry-shared-random \
-	tests/unit/broker/test-request-fanout \
-	tests/unit/broker/test-request-users \
+	tests/unit/broker/test-acquire-fanout \
+	tests/unit/broker/test-dispatch-users \
 	tests/unit/broker/test-safetensors \
 	tests/unit/broker/test-second-look \
 	tests/unit/broker/test-session \
@@ -152,6 +153,7 @@ test_programs = \
 	tests/integration/killed \
 	tests/integration/leases \
 	tests/integration/library \
+	tests/integration/list \
 	tests/integration/loading \
 	tests/integration/manage \
 	tests/integration/many \
@@ -318,6 +320,7 @@ tests_unit_broker_test_safetensors_SOURCES = tests/unit/broker/test-safetensors.
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_dispatch_SOURCES = tests/unit/broker/test-dispatch.c $(session_harness)
+tests_unit_broker_test_lookup_SOURCES = tests/unit/broker/test-lookup.c $(session_harness)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)
 tests_unit_broker_test_inquiry_SOURCES = tests/unit/broker/test-inquiry.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
@@ -328,8 +331,8 @@ tests_unit_broker_test_outbox_SOURCES = tests/unit/broker/test-outbox.c $(sessio
 tests_unit_broker_test_pool_SOURCES = tests/unit/broker/test-pool.c $(session_harness)
 tests_unit_broker_test_session_proof_SOURCES = tests/unit/broker/test-session-proof.c $(session_harness)
 tests_unit_broker_test_reclaim_SOURCES = tests/unit/broker/test-reclaim.c $(session_harness)
-tests_unit_broker_test_request_fanout_SOURCES = tests/unit/broker/test-request-fanout.c $(session_harness)
-tests_unit_broker_test_request_users_SOURCES = tests/unit/broker/test-request-users.c $(session_harness)
+tests_unit_broker_test_acquire_fanout_SOURCES = tests/unit/broker/test-acquire-fanout.c $(session_harness)
+tests_unit_broker_test_dispatch_users_SOURCES = tests/unit/broker/test-dispatch-users.c $(session_harness)
 tests_unit_broker_test_session_SOURCES = tests/unit/broker/test-session.c $(session_harness)
 tests_unit_broker_test_session_cut_SOURCES = tests/unit/broker/test-session-cut.c $(session_harness)
 tests_unit_broker_test_session_death_SOURCES = tests/unit/broker/test-session-death.c $(session_harness)
@@ -413,6 +416,7 @@ tests_integration_killed_SOURCES = tests/integration/killed.c $(harness)
 tests_integration_leases_SOURCES = tests/integration/leases.c $(harness)
 tests_integration_library_SOURCES = tests/integration/library.c $(harness)
 tests_integration_loading_SOURCES = tests/integration/loading.c $(harness)
+tests_integration_list_SOURCES = tests/integration/list.c $(harness)
 tests_integration_manage_SOURCES = tests/integration/manage.c $(harness)
 tests_integration_many_SOURCES = tests/integration/many.c $(harness)
 tests_integration_orders_SOURCES = tests/integration/orders.c $(harness)

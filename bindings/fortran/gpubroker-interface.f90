@@ -130,9 +130,9 @@ module gpubroker_interface
     public :: gpub_copy_on, gpub_host_alloc, gpub_host_free, gpub_launch, gpub_module_close
     ! The others are below: they change Fortran's strings into C's, and back.
     public :: gpub_connect, gpub_create, gpub_unlink, gpub_chmod, gpub_chown, gpub_seal, gpub_rename, gpub_drain, gpub_stat, &
-        gpub_resize, gpub_wait_newer, gpub_acquire, gpub_acquire_as, gpub_acquire_many, gpub_layout_parse, gpub_layout_text, &
-        gpub_ticket_issue, gpub_redeem, gpub_module_open, gpub_module_kernel, gpub_module_managed, gpub_strerror_last, &
-        gpub_node
+        gpub_list, gpub_resize, gpub_wait_newer, gpub_acquire, gpub_acquire_as, gpub_acquire_many, gpub_layout_parse, &
+        gpub_layout_text, gpub_ticket_issue, gpub_redeem, gpub_module_open, gpub_module_kernel, gpub_module_managed, &
+        gpub_strerror_last, gpub_node
     public :: gpub_check, gpub_info_name
 
     interface
@@ -344,6 +344,13 @@ module gpubroker_interface
             character(kind=c_char), intent(in) :: name(*)
             type(gpub_info), intent(inout) :: info
         end function
+        integer(c_int) function c_list(client, pattern, each, context) bind(C, name='gpub_list')
+            import
+            type(c_ptr), value :: client
+            character(kind=c_char), intent(in) :: pattern(*)
+            type(c_funptr), value :: each
+            type(c_ptr), value :: context
+        end function
         integer(c_int) function c_wait_newer(client, name, generation, timeout_ms, info) bind(C, name='gpub_wait_newer')
             import
             type(c_ptr), value :: client
@@ -548,6 +555,16 @@ contains
         type(gpub_info), intent(inout) :: info
 
         status = c_stat(client, c_text(name), info)
+    end function
+
+    ! each: the address of a function with bind(C) of a type(gpub_info), intent(in), and a type(c_ptr), value
+    integer(c_int) function gpub_list(client, pattern, each, context) result(status)
+        type(c_ptr), intent(in) :: client
+        character(*), intent(in) :: pattern
+        type(c_funptr), intent(in) :: each
+        type(c_ptr), intent(in) :: context
+
+        status = c_list(client, c_text(pattern), each, context)
     end function
 
     integer(c_int) function gpub_wait_newer(client, name, generation, timeout_ms, info) result(status)

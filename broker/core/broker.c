@@ -244,7 +244,8 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 {
 	static const struct registry_hooks hooks = { acquire_notice, delegation_forget, waiting_drained };
 	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
-	static const struct session_hooks session_hooks = { dispatch_message, ending_expire, ending_silence, ending_end };
+	static const struct session_hooks session_hooks = { dispatch_message, ending_expire, ending_silence,
+							    ending_end };
 	char names[EXPORT_NAMES_SIZE];
 	int error;
 

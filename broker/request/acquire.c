@@ -21,8 +21,8 @@
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
 
 /*
- * Grants the buffer to the session and tells the client. ticket: the one that is redeemed, which gets a grant of its own
- * that nothing else of the session can end; NULL: none. waited_since: as for acquire_waited(); 0: it did not wait.
+ * Grants the buffer to the session and tells the client. ticket: the one that is redeemed, which gets a grant of its
+ * own that nothing else of the session can end; NULL: none. waited_since: as for acquire_waited(); 0: it did not wait.
  */
 static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
 		      unsigned rights, const struct ticket *ticket, uint64_t waited_since)
@@ -65,10 +65,14 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 static int check_owner(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
 {
 	if (acquire->expects && acquire->owner != buffer->owner)
-		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant",
+		return error_set(-EPERM,
+				 "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant",
 				 buffer->name, buffer->owner, acquire->owner);
-	if (acquire->rights & GPUB_MINE && buffer->owner != session->who.uid && buffer->owner && buffer->owner != geteuid())
-		return error_set(-EPERM, "'%s' belongs to uid %u, neither uid %u nor root nor the broker's user: GPUB_MINE refuses it",
+	if (acquire->rights & GPUB_MINE && buffer->owner != session->who.uid && buffer->owner &&
+	    buffer->owner != geteuid())
+		return error_set(-EPERM,
+				 "'%s' belongs to uid %u, neither uid %u nor root nor the broker's user: "
+				 "GPUB_MINE refuses it",
 				 buffer->name, buffer->owner, session->who.uid);
 	return 0;
 }
@@ -78,13 +82,15 @@ static int check_rights(const struct session *session, unsigned rights, const st
 	if (!(rights & ~buffer_rights(buffer, &session->who)))
 		return 0;
 	if (rights & GPUB_WRITE && buffer->flags & GPUB_SEALED)
-		return error_set(-EROFS, "'%s' is sealed: nobody may write it any more. Create another buffer", buffer->name);
+		return error_set(-EROFS, "'%s' is sealed: nobody may write it any more. Create another buffer",
+				 buffer->name);
 	return error_set(-EACCES, "the mode %04o of '%s' (owner uid %u) refuses these rights to uid %u", buffer->mode,
 			 buffer->name, buffer->owner, session->who.uid);
 }
 
 /* Grants a buffer that is LIVE under the name. */
-static int grant_named(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t waited_since)
+static int grant_named(struct session *session, uint64_t request, const struct wire_acquire *acquire,
+		       uint64_t waited_since)
 {
 	struct buffer *buffer;
 	int error = registry_find_live(session->broker->registry, acquire->name, &buffer);
@@ -97,7 +103,8 @@ static int grant_named(struct session *session, uint64_t request, const struct w
 		error = check_rights(session, acquire->rights & KNOWN_RIGHTS, buffer);
 	if (error)
 		return error;
-	return grant_give(session, request, buffer, acquire->device, acquire->rights & KNOWN_RIGHTS, NULL, waited_since);
+	return grant_give(session, request, buffer, acquire->device, acquire->rights & KNOWN_RIGHTS, NULL,
+			  waited_since);
 }
 
 void acquire_waited(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t since)
@@ -124,7 +131,8 @@ int acquire_redeem(struct session *session, const struct wire_message *message)
 	if (buffer->flags & GPUB_SEALED)
 		rights &= ~GPUB_WRITE;
 	if (!rights)
-		return error_set(-EROFS, "the ticket is for writing, and '%s' is sealed: ask for one to read", buffer->name);
+		return error_set(-EROFS, "the ticket is for writing, and '%s' is sealed: ask for one to read",
+				 buffer->name);
 	/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
 	return grant_give(session, message->request, buffer, redeem->device, rights, &redeem->ticket, 0);
 }

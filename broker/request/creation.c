@@ -293,7 +293,8 @@ int creation_request(struct session *session, const struct wire_message *message
 				    .layout = create->layout };
 
 	if (!access_may_create(session->broker->creators, &session->who))
-		return error_set(-EACCES, "uid %u may not create buffers here: the broker's configuration names who may",
+		return error_set(-EACCES,
+				 "uid %u may not create buffers here: the broker's configuration names who may",
 				 session->who.uid);
 	return creation_begin(session->broker, &spec, &order);
 }

@@ -30,8 +30,6 @@ static int cancel(struct session *session, const struct wire_message *message)
 
 static int snapshot(struct session *session, const struct wire_message *message)
 {
-	if (session->task)
-		return error_set(-EBUSY, "this session is being sent a snapshot already: wait for its end");
 	return session->broker->snapshot(session, message->request);
 }
 
@@ -41,7 +39,10 @@ static int snapshot(struct session *session, const struct wire_message *message)
 struct row {
 	/* Does what the message asks for, and answers. Negative errno with the error message set: nothing was done. */
 	int (*handle)(struct session *session, const struct wire_message *message);
-	/* The kind of the event that a refusal is, which names the buffer; 0 (EVENT_START, which is no refusal): no event. */
+	/*
+	 * The kind of the event that a refusal is, which names the buffer; 0 (EVENT_START, which is no refusal): no
+	 * event.
+	 */
 	enum event_kind refused;
 	/* Where the message has the bytes that were asked for, which that event says; 0: nowhere. */
 	size_t bytes_at;
@@ -74,6 +75,7 @@ static const struct row rows[WIRE_TYPES] = {
 	[WIRE_NEWER] = { .handle = lookup_newer },
 	[WIRE_RESIZE] = { .handle = resize_begin, .refused = EVENT_RESIZE_REFUSED, .bytes_at = BYTES(resize.size) },
 	[WIRE_CANCEL] = { .handle = cancel },
+	[WIRE_LIST] = { .handle = lookup_list },
 };
 
 /* ---- one message ---- */

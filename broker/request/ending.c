@@ -49,9 +49,9 @@ unsigned ending_silence(struct session *session)
 }
 
 /*
- * Ends one of the timelines that the session writes. If the session died, also one of a buffer that the session made and
- * that nobody has signalled: whoever waits there waits for the creator, as a rule, and must not hang. A creator that leaves
- * in order may have made the buffer for others. False: no timeline is left.
+ * Ends one of the timelines that the session writes. If the session died, also one of a buffer that the session made
+ * and that nobody has signalled: whoever waits there waits for the creator, as a rule, and must not hang. A creator
+ * that leaves in order may have made the buffer for others. False: no timeline is left.
  */
 static bool end_a_timeline(struct session *session, bool died)
 {
@@ -73,8 +73,8 @@ static bool end_a_timeline(struct session *session, bool died)
 }
 
 /*
- * Unlinks one of the buffers that end with the session. A buffer that is still being made goes when it is made: creation.c
- * looks whether its creator has ended. False: none is left.
+ * Unlinks one of the buffers that end with the session. A buffer that is still being made goes when it is made:
+ * creation.c looks whether its creator has ended. False: none is left.
  */
 static bool unlink_an_ephemeral(struct session *session)
 {
@@ -136,8 +136,9 @@ static void leave_drop(struct session_task *task)
 }
 
 /*
- * Begins the end of a session whose client has closed all mappings and says that all its signals have landed, so that its
- * timelines have their last value. marks.c looks for a signal that lands all the same, on a stream that no close waits for.
+ * Begins the end of a session whose client has closed all mappings and says that all its signals have landed, so that
+ * its timelines have their last value. marks.c looks for a signal that lands all the same, on a stream that no close
+ * waits for.
  */
 int ending_leave(struct session *session, const struct wire_message *message)
 {

@@ -47,7 +47,8 @@ void grant_seal(struct session *session, const struct use *use)
 }
 
 /* A copy of the descriptor, which the client closes when it has mapped the memory. */
-static void chunk_send(struct session *session, const struct grant *grant, const struct allocation *chunk, uint64_t offset)
+static void chunk_send(struct session *session, const struct grant *grant, const struct allocation *chunk,
+		       uint64_t offset)
 {
 	struct seal_terms terms = terms_of(session, grant);
 	struct sealed_handle sealed = { { 0 }, { 0 }, { 0 } };
@@ -99,7 +100,8 @@ static void use_send(struct session *session, uint64_t request, const struct use
 					     .flags = buffer->flags,
 					     .owner_device = buffer->allocation->device,
 					     .owner = buffer->owner,
-					     .room = buffer->reserve ? buffer->size : buffer->allocation->slab.kind.range,
+					     .room = buffer->reserve ? buffer->size :
+								       buffer->allocation->slab.kind.range,
 					     .layout = buffer_layout(buffer),
 					     .exported = buffer->allocation->slab.kind.exported,
 					     .address = buffer->allocation->address,

@@ -3,30 +3,39 @@
 #include "lookup.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "broker/base/context.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
+#include "broker/session/walk.h"
+#include "broker/users/identity.h"
 #include "common/error.h"
 #include "waiting.h"
+
+static struct wire_info info_of(const struct buffer *buffer)
+{
+	return (struct wire_info){ .size = buffer->size,
+				   .generation = buffer->serial,
+				   .device = buffer->allocation->device,
+				   .mode = buffer->mode,
+				   .owner = buffer->owner,
+				   .group = buffer->group,
+				   .state = GPUB_LIVE,
+				   .grants = buffer->used - buffer->orphaned,
+				   .orphaned = buffer->orphaned,
+				   .flags = buffer->flags,
+				   .layout = buffer_layout(buffer),
+				   .reserve = buffer->reserve };
+}
 
 static void info_send(struct session *session, uint64_t request, const struct buffer *buffer)
 {
 	struct wire_message answer;
 
 	wire_init(&answer, WIRE_INFO, request);
-	answer.info = (struct wire_info){ .size = buffer->size,
-					  .generation = buffer->serial,
-					  .device = buffer->allocation->device,
-					  .mode = buffer->mode,
-					  .owner = buffer->owner,
-					  .group = buffer->group,
-					  .state = GPUB_LIVE,
-					  .grants = buffer->used - buffer->orphaned,
-					  .orphaned = buffer->orphaned,
-					  .flags = buffer->flags,
-					  .layout = buffer_layout(buffer),
-					  .reserve = buffer->reserve };
+	answer.info = info_of(buffer);
 	session_send(session, &answer, -1);
 }
 
@@ -73,4 +82,51 @@ void lookup_tell_newer(struct session *session, uint64_t request, const struct w
 		session_refuse(session, request, error, error_text());
 	else
 		info_send(session, request, buffer);
+}
+
+/* ---- lists ---- */
+
+struct list {
+	struct walk walk; /* the first member */
+	char        prefix[NAME_SIZE];
+};
+
+/* Whoever could find the buffer by guessing its name may see it in a list: its manager, and who may acquire it. */
+static bool is_listed(const struct list *list, const struct buffer *buffer)
+{
+	const struct identity *who = &list->walk.session->who;
+
+	return buffer->state == BUFFER_LIVE && !strncmp(buffer->name, list->prefix, strlen(list->prefix)) &&
+	       (buffer->owner == who->uid || identity_is_admin(who) || buffer_rights(buffer, who));
+}
+
+static unsigned list_visit(struct walk *walk, const struct tracked *tracked)
+{
+	const struct buffer *buffer = (const struct buffer *)((const char *)tracked - offsetof(struct buffer, tracked));
+	struct wire_listed listed;
+
+	if (tracked->type != TRACKED_BUFFER || !is_listed((const struct list *)walk, buffer))
+		return 0;
+	memset(&listed, 0, sizeof listed);
+	strcpy(listed.name, buffer->name);
+	listed.info = info_of(buffer);
+	walk_send(walk, walk->count * sizeof listed, &listed, sizeof listed);
+	walk->count++;
+	return 1;
+}
+
+static void list_end(struct walk *walk, struct wire_view *view)
+{
+	view->size = walk->count * sizeof(struct wire_listed);
+}
+
+int lookup_list(struct session *session, const struct wire_message *message)
+{
+	static const struct walk_kind kind = { list_visit, list_end };
+	int error;
+	struct list *list = (struct list *)walk_begin(session, message->request, sizeof *list, &kind, &error);
+
+	if (list)
+		strcpy(list->prefix, message->name.name);
+	return error;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manage.h - what the managers of buffers and sessions ask for: unlink, change, seal, rename, drain, evict, issue a ticket.
+ * manage.h - what the managers of buffers and sessions ask for: unlink, change, seal, rename, drain, evict, issue a
+ * ticket.
  *
  * Owns nothing: checks who may, changes the registry, answers. 0 or a negative errno with the error message set, which
  * dispatch.c then sends as the refusal.
@@ -14,7 +15,9 @@ struct broker;
 struct buffer;
 struct session;
 
-/* Checks that the session may unlink, drain or change the buffer: it is the owner's, root's or the broker's own user's. */
+/*
+ * Checks that the session may unlink, drain or change the buffer: it is the owner's, root's or the broker's own user's.
+ */
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what);
 
 /* Takes the name of a LIVE buffer away. Checks no rights. */

@@ -23,7 +23,8 @@ void refusal_happened(struct session *session, enum event_kind kind, const char 
 								.text = text });
 }
 
-void refusal_of_waited_acquire(struct session *session, const struct wire_acquire *acquire, int error, const char *text)
+void refusal_of_waited_acquire(struct session *session, const struct wire_acquire *acquire, int error,
+			       const char *text)
 {
 	if (error != -ENOENT && error != -ETIMEDOUT)
 		refusal_happened(session, EVENT_ACQUIRE_REFUSED, acquire->name, 0, error, text);

@@ -8,7 +8,9 @@
 struct session;
 struct wire_message;
 
-/* Answers with the timeline's page, writable. Negative errno with the error message set: dispatch.c sends the refusal. */
+/*
+ * Answers with the timeline's page, writable. Negative errno with the error message set: dispatch.c sends the refusal.
+ */
 int writer_claim(struct session *session, const struct wire_message *message);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -16,29 +15,21 @@
 #include "broker/request/inquiry.h"
 #include "broker/request/waiting.h"
 #include "broker/session/session.h"
+#include "broker/session/walk.h"
 #include "broker/users/accounting.h"
 #include "broker/users/identity.h"
 #include "common/error.h"
 #include "status.h"
 
-/* What a step takes, in slots that are looked at: two steps are a user's share of a pass. */
-#define STEP          256
-#define SLOTS_OF_COST 32 /* as much processor time as a message */
-#define SLOTS_OF_SEND 8  /* as much as a record takes that is sent */
-
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
 struct snapshot {
-	struct session_task task; /* the first member: see drop() */
-	struct broker      *broker;
-	uint64_t            request;
-	uid_t               uid;
-	bool                all;   /* it may read the status file */
-	uint32_t            slot;  /* to look at next */
-	uint32_t            count; /* records sent */
-	struct charge       charge; /* of its own memory, while its client reads */
-	uint32_t            slots; /* when it began; 0: all objects are sent as they come */
-	uint8_t             sent[]; /* a bit for each of those slots: another user's object was sent, since something that the user may see names it */
+	struct walk    walk; /* the first member */
+	struct broker *broker;
+	uid_t          uid;
+	bool           all;    /* it may read the status file */
+	uint32_t       slots;  /* when it began; 0: all objects are sent as they come */
+	uint8_t        sent[]; /* a bit for each: an object of another user, sent with one that names it */
 };
 
 /* ---- what is behind a slot ---- */
@@ -192,33 +183,16 @@ static bool may_see_all(const struct session *session)
 
 /* ---- sending ---- */
 
-/* Where nothing is sent, the reader's file has zeroes: those at the end of a record need no part. */
-static void bytes_send(struct session *session, uint64_t offset, const void *bytes, size_t size)
+static void record_send(struct snapshot *snapshot, const struct tracked *tracked)
 {
-	const struct snapshot *snapshot = (const struct snapshot *)session->task;
-	struct wire_message message;
-
-	while (size && !((const uint8_t *)bytes)[size - 1])
-		size--;
-	for (size_t at = 0; at < size; at += message.part.length) {
-		wire_init(&message, WIRE_PART, snapshot->request);
-		message.part.offset = (uint32_t)(offset + at);
-		message.part.length = size - at < WIRE_PART_SIZE ? (uint32_t)(size - at) : WIRE_PART_SIZE;
-		memcpy(message.part.bytes, (const char *)bytes + at, message.part.length);
-		session_send(session, &message, -1);
-	}
-}
-
-static void record_send(struct session *session, const struct tracked *tracked)
-{
-	struct snapshot *snapshot = (struct snapshot *)session->task;
+	const struct session *session = snapshot->walk.session;
 	union status_record record = { 0 };
 
 	status_fill(session->broker, tracked, &record);
 	if (!snapshot->all)
 		hide(session, snapshot, tracked, &record);
-	bytes_send(session, STATUS_OFFSET(snapshot->count), &record, status_size(record.type));
-	snapshot->count++;
+	walk_send(&snapshot->walk, STATUS_OFFSET(snapshot->walk.count), &record, status_size(record.type));
+	snapshot->walk.count++;
 }
 
 /*
@@ -239,110 +213,64 @@ static bool is_first(struct snapshot *snapshot, const struct tracked *named)
 }
 
 /* An object and what it names: a use names a timeline, which names a session, which names nothing. Returns how many were sent. */
-static unsigned object_send(struct session *session, const struct tracked *tracked)
+static unsigned object_send(struct snapshot *snapshot, const struct tracked *tracked)
 {
-	struct snapshot *snapshot = (struct snapshot *)session->task;
 	struct named named = named_by(snapshot, tracked);
 	unsigned sent = 1;
 
 	for (size_t i = 0; i < sizeof named.at / sizeof *named.at; i++)
 		if (is_first(snapshot, named.at[i]))
-			sent += object_send(session, named.at[i]);
-	record_send(session, tracked);
+			sent += object_send(snapshot, named.at[i]);
+	record_send(snapshot, tracked);
 	return sent;
 }
 
-/* Returns how many records were sent. */
-static unsigned slot_send(struct session *session, const struct tracked *tracked)
+static unsigned visit(struct walk *walk, const struct tracked *tracked)
 {
-	const struct snapshot *snapshot = (const struct snapshot *)session->task;
+	struct snapshot *snapshot = (struct snapshot *)walk;
 
 	if (snapshot->all) {
-		record_send(session, tracked);
+		record_send(snapshot, tracked);
 		return 1;
 	}
-	return may_see(snapshot, tracked) ? object_send(session, tracked) : 0;
+	return may_see(snapshot, tracked) ? object_send(snapshot, tracked) : 0;
 }
 
-/* The counters and the number of requests that wait tell of others. */
-static void header_send(struct session *session)
+/*
+ * Sends the header, which comes last because without it there is no status. Its counters and the number of requests that
+ * wait tell of other users.
+ */
+static void end(struct walk *walk, struct wire_view *view)
 {
-	const struct snapshot *snapshot = (const struct snapshot *)session->task;
+	const struct snapshot *snapshot = (const struct snapshot *)walk;
 	struct status_header header;
 
-	status_fill_header(session->broker, &header);
+	status_fill_header(snapshot->broker, &header);
 	header.updated = (uint64_t)time(NULL);
-	header.records = snapshot->count;
+	header.records = walk->count;
 	if (!snapshot->all) {
 		header.waiting = 0;
 		memset(&header.counters, 0, sizeof header.counters);
 	}
-	status_seal(&header.seal, STATUS_HEADER_SEALED, snapshot->all ? session->broker->status->sequence : 0);
-	bytes_send(session, 0, &header, sizeof header);
-}
-
-/* The header last: without it there is no status. */
-static void snapshot_end(struct session *session)
-{
-	const struct snapshot *snapshot = (const struct snapshot *)session->task;
-	struct wire_message message;
-
-	header_send(session);
-	wire_init(&message, WIRE_VIEW, snapshot->request);
-	message.view = (struct wire_view){ .size = STATUS_OFFSET(snapshot->count), .all = snapshot->all };
-	session_send(session, &message, -1);
-}
-
-/* ---- the task ---- */
-
-static bool step(struct session *session)
-{
-	struct snapshot *snapshot = (struct snapshot *)session->task;
-	const struct tracking *tracking = session->broker->tracking;
-	unsigned work = 0;
-
-	for (; work < STEP && snapshot->slot < tracking->slots; snapshot->slot++) {
-		const struct tracked *tracked = tracking->at[snapshot->slot];
-
-		work += 1 + (tracked ? SLOTS_OF_SEND * slot_send(session, tracked) : 0);
-	}
-	fair_count(&session->place, (work + SLOTS_OF_COST - 1) / SLOTS_OF_COST);
-	if (snapshot->slot < tracking->slots)
-		return false;
-	snapshot_end(session);
-	return true;
-}
-
-static void drop(struct session_task *task)
-{
-	struct snapshot *snapshot = (struct snapshot *)task;
-
-	charge_release(&snapshot->charge, snapshot->broker->accounting);
-	free(snapshot);
+	status_seal(&header.seal, STATUS_HEADER_SEALED, snapshot->all ? snapshot->broker->status->sequence : 0);
+	walk_send(walk, 0, &header, sizeof header);
+	*view = (struct wire_view){ .size = STATUS_OFFSET(walk->count), .all = snapshot->all };
 }
 
 int snapshot_begin(struct session *session, uint64_t request)
 {
-	struct broker *broker = session->broker;
+	static const struct walk_kind kind = { visit, end };
 	bool all = may_see_all(session);
-	uint32_t slots = all ? 0 : broker->tracking->slots;
+	uint32_t slots = all ? 0 : session->broker->tracking->slots;
 	size_t size = sizeof(struct snapshot) + (slots + 7) / 8;
-	struct snapshot *snapshot = calloc(1, size);
 	int error;
+	struct snapshot *snapshot = (struct snapshot *)walk_begin(session, request, size, &kind, &error);
 
 	if (!snapshot)
-		return error_set(-ENOMEM, "the broker is out of memory");
-	error = charge_take(&snapshot->charge, broker->accounting, session->who.uid, RESOURCE_QUEUED, size);
-	if (error) {
-		free(snapshot);
 		return error;
-	}
-	snapshot->task = (struct session_task){ .step = step, .drop = drop };
-	snapshot->broker = broker;
-	snapshot->request = request;
+	snapshot->broker = session->broker;
 	snapshot->uid = session->who.uid;
 	snapshot->all = all;
 	snapshot->slots = slots;
-	session->task = &snapshot->task;
 	return 0;
 }

@@ -9,14 +9,11 @@
  *   - the timelines of its own buffers and of those that its sessions use, with their writers' sessions;
  *   - of others' sessions what they hold of its own buffers and that they wait for one, with their pid and uid, and without their
  *     command, rank and times.
- * Never anything else of others: no name, no command, no number of theirs, no counter, no histogram. One function decides that, object by
- * object, when the object is sent: what is filed under a new type has to be decided there.
+ * Never anything else of others: no name, no command, no number of theirs, no counter, no histogram. One function
+ * decides that, object by object, when the object is sent: what is filed under a new type has to be decided there.
  *
- * It goes through all slots (tracked.h), some in a step of the session's task, each counted in the fair queue: objects that begin or
- * end meanwhile are in it or not, and its reader leaves out what names what is not there. The parts go over the session's
- * socket as it takes them. A descriptor was considered (a sealed memfd): its memory would be the broker's for as long as any
- * client keeps it, and a client may keep many. Owns a snapshot until it is sent; holds of it only which objects of others it
- * has sent.
+ * A walk (session/walk.h) sends it: objects that begin or end meanwhile are in it or not, and its reader leaves out
+ * what names an object that is not there. Holds of a snapshot only which objects of others it has sent.
  */
 #ifndef GPUB_STATUS_SNAPSHOT_H
 #define GPUB_STATUS_SNAPSHOT_H

@@ -38,7 +38,7 @@ uid_t status_process_owner(const struct status_header *header)
 
 /* ---- the file ---- */
 
-/* Opens a file without a name and locks it. Returns its descriptor and sets own; -EOPNOTSUPP: this system cannot do that. */
+/* Opens a file without a name and locks it. Returns its descriptor, sets own. -EOPNOTSUPP: no such files here. */
 static int unnamed_open(struct stat *own)
 {
 	int fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);

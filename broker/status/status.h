@@ -27,7 +27,7 @@ struct broker;
 
 struct status {
 	struct mapped_file file;
-	struct stat     own; /* of file.fd when it was made: tells whether the name leads to it, also where fstat() fails */
+	struct stat     own; /* of file.fd when it was made: tells whether the name leads to it where fstat() fails */
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.c - gpub_create, gpub_resize, gpub_unlink, gpub_stat, gpub_wait_newer: requests to the broker. Owns nothing. */
+/* buffer.c - gpub_create, gpub_resize, gpub_unlink: requests to the broker. Owns nothing. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -162,114 +162,13 @@ int gpub_resize(gpub_client *client, const char *name, uint64_t size, int timeou
 	return error ? error : resize_again(client, name, size, timeout_ms);
 }
 
-static int name_request(struct gpub_client *client, enum wire_type type, const char *name,
-			struct wire_message *reply)
-{
-	struct wire_message request;
-	int error = client_check(client);
-	HOLD_CANCELLATION();
-
-	if (!error)
-		error = name_check(name);
-	if (error)
-		return error;
-	wire_init(&request, type, 0);
-	strcpy(request.name.name, name);
-	return call_broker(client, &request, reply, NULL, NULL);
-}
-
 int gpub_unlink(gpub_client *client, const char *name)
 {
 	struct wire_message reply;
 	int error;
 
 	CRASH_POINT(unlink_begin);
-	error = name_request(client, WIRE_UNLINK, name, &reply);
+	error = call_named(client, WIRE_UNLINK, name, &reply);
 	CRASH_POINT(unlink_answered);
 	return error;
-}
-
-/* What the broker says of a buffer, for a struct of the size that the caller has. */
-static int info_take(const struct gpub_client *client, const char *name, const struct wire_message *reply, gpub_info *info)
-{
-	const struct wire_info *answer = &reply->info;
-	gpub_info made;
-
-	if (answer->device >= client->board.header->devices || layout_check(&answer->layout))
-		return error_set(-EPROTO, "the broker's answer is invalid");
-	made = (gpub_info){ .flags = answer->flags,
-			    .size = answer->size,
-			    .generation = answer->generation,
-			    .device = client->ordinal_of[answer->device],
-			    .mode = answer->mode,
-			    .owner = answer->owner,
-			    .state = answer->state,
-			    .grants = answer->grants,
-			    .group = answer->group,
-			    .layout = answer->layout,
-			    .reserve = answer->reserve };
-	strcpy(made.name, name);
-	memcpy(made.device_uuid, client->board.header->device[answer->device].uuid, sizeof made.device_uuid);
-	grown_give(info, &made);
-	return 0;
-}
-
-static int info_check(gpub_info *info)
-{
-	static const struct grown grown = { "gpub_info",
-					    "zeroes and its size",
-					    { offsetof(gpub_info, layout), offsetof(gpub_info, reserve), sizeof(gpub_info) } };
-	gpub_info known;
-
-	if (!info)
-		return error_set(-EINVAL, "there is no gpub_info: pass the address of one");
-	return grown_take(&known, &grown, info);
-}
-
-int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
-{
-	struct wire_message reply;
-	int error = info_check(info);
-
-	if (!error)
-		error = name_request(client, WIRE_STAT, name, &reply);
-	return error ? error : info_take(client, name, &reply, info);
-}
-
-/* A buffer that was being made when the caller learned its generation may come below it: then it waits for the next. */
-static int newer_ask(struct gpub_client *client, const char *name, uint64_t generation, int timeout_ms, struct wire_message *reply)
-{
-	struct timespec deadline = client_deadline(timeout_ms), last = client_deadline((int64_t)timeout_ms + GRACE_MS);
-	struct wire_message request;
-	int error;
-
-	wire_init(&request, WIRE_NEWER, 0);
-	strcpy(request.newer.name, name);
-	request.newer.generation = generation;
-	request.newer.timeout_ms = timeout_ms;
-	do {
-		error = call_broker(client, &request, reply, NULL, timeout_ms < 0 ? NULL : &last);
-		if (timeout_ms > 0)
-			request.newer.timeout_ms = client_remaining_ms(&deadline);
-		if (error || reply->info.generation > generation)
-			return error;
-	} while (!client_past(timeout_ms < 0 ? NULL : &deadline));
-	return error_set(-ETIMEDOUT, "no newer buffer '%s' appeared within %d ms", name, timeout_ms);
-}
-
-int gpub_wait_newer(gpub_client *client, const char *name, uint64_t generation, int timeout_ms, gpub_info *info)
-{
-	struct wire_message reply;
-	int error = client_check(client);
-	HOLD_CANCELLATION();
-
-	if (!error)
-		error = info_check(info);
-	if (!error)
-		error = name_check(name);
-	if (!error && timeout_ms < -1)
-		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for no limit");
-	if (!error)
-		error = newer_ask(client, name, generation, timeout_ms, &reply);
-	return error ? error : info_take(client, name, &reply, info);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <utlist.h>
@@ -12,10 +13,14 @@
 #include "clock.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/name.h"
+#include "common/thread.h"
 #include "interrupt.h"
 #include "receiver.h"
 #include "send.h"
 #include "trace.h"
+
+#define FILE_MS 60000 /* for an answer that is a file, which comes at the pace of the user's share */
 
 static bool client_lost(const struct gpub_client *client)
 {
@@ -42,8 +47,8 @@ struct exchange {
 };
 
 /*
- * Waits until it is answered, the broker is gone, or until then (NULL: without limit). reads: this thread is the reader, and is
- * not afterwards. Locks the client. Returns whether the time is over.
+ * Waits until it is answered, the broker is gone, or until then (NULL: without limit). reads: this thread is the
+ * reader, and is not afterwards. Locks the client. Returns whether the time is over.
  */
 static bool wait_until(const struct exchange *exchange, bool reads, const struct timespec *until)
 {
@@ -62,8 +67,9 @@ static bool wait_until(const struct exchange *exchange, bool reads, const struct
 }
 
 /*
- * Has the broker end what waits there, and waits for its answer, unless it is interrupted again. A request that a device is at
- * work on begins to wait only when that has failed: so the broker is told again and again. Locks the client.
+ * Has the broker end what waits there, and waits for its answer, unless it is interrupted again. A request that a
+ * device is at work on begins to wait only when that has failed: so the broker is told again and again. Locks the
+ * client.
  */
 static void wait_cancelled(const struct exchange *exchange)
 {
@@ -160,8 +166,8 @@ static int call_result(const struct call *call, const struct wire_message *reque
 	if (call->reply.type == WIRE_REFUSED)
 		return error_set(call->reply.refused.error, "%s", call->reply.refused.text);
 	if (call->reply.type != asked->answer)
-		return error_set(-EPROTO, "the broker answered %s with %s: use broker and library of one release", asked->name,
-				 wire_row(call->reply.type)->name);
+		return error_set(-EPROTO, "the broker answered %s with %s: use broker and library of one release",
+				 asked->name, wire_row(call->reply.type)->name);
 	*reply = call->reply;
 	return 0;
 }
@@ -179,15 +185,50 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 	return error ? error : call_result(&call, request, reply);
 }
 
-int call_for_file(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int file,
-		  const struct timespec *deadline)
+int call_named(struct gpub_client *client, enum wire_type type, const char *name, struct wire_message *reply)
 {
+	struct wire_message request;
+	int error = client_check(client);
+	HOLD_CANCELLATION();
+
+	if (!error)
+		error = name_check(name);
+	if (error)
+		return error;
+	wire_init(&request, type, 0);
+	strcpy(request.name.name, name);
+	return call_broker(client, &request, reply, NULL, NULL);
+}
+
+static int call_into(struct gpub_client *client, struct wire_message *request, int file, struct wire_view *view)
+{
+	struct timespec last = client_deadline(FILE_MS);
 	struct call call = { .fd = -1, .file = file };
-	int error = call_make(client, request, &call, deadline);
+	struct wire_message reply;
+	int error = call_make(client, request, &call, &last);
 
 	if (call.fd >= 0)
 		close(call.fd);
-	if (!error && call.error)
-		error = error_set(call.error, "the broker's answer cannot be kept: %s", strerror(-call.error));
-	return error ? error : call_result(&call, request, reply);
+	if (!error)
+		error = call_result(&call, request, &reply);
+	if (error)
+		return error;
+	if (!call.error && ftruncate(file, (off_t)reply.view.size))
+		call.error = -errno;
+	*view = reply.view;
+	return call.error ? error_set(call.error, "the broker's answer cannot be kept: %s", strerror(-call.error)) : 0;
+}
+
+int call_for_file(struct gpub_client *client, struct wire_message *request, int *file, struct wire_view *view)
+{
+	int error, fd = memfd_create("gpubroker-answer", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(-errno, "no place for the broker's answer: %m");
+	error = call_into(client, request, fd, view);
+	if (error)
+		close(fd);
+	else
+		*file = fd;
+	return error;
 }

@@ -20,8 +20,8 @@ struct gpub_client;
 /*
  * Sends the messages and waits until answered(), which is called under the lock, is true. Meanwhile the caller is the
  * reader, if no other thread is. Locked; releases the lock meanwhile. 0; -ETIMEDOUT: the deadline (NULL: none) has
- * passed; -ECONNRESET: the broker is gone. -EINTR: this thread's interrupt.h says so, and the broker was told to cancel the
- * messages; they are answered, unless the broker has not done so within GRACE_MS.
+ * passed; -ECONNRESET: the broker is gone. -EINTR: this thread's interrupt.h says so, and the broker was told to cancel
+ * the messages; they are answered, unless the broker has not done so within GRACE_MS.
  */
 int call_exchange(struct gpub_client *client, const struct wire_message *messages, unsigned count,
 		  bool (*answered)(struct gpub_client *, void *), void *context, const struct timespec *deadline);
@@ -34,8 +34,14 @@ int call_exchange(struct gpub_client *client, const struct wire_message *message
 int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
 		const struct timespec *deadline);
 
-/* The same for an answer in parts, which are written to that file; and why that failed. */
-int call_for_file(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int file,
-		  const struct timespec *deadline);
+/* call_broker() for a message that is the name of a buffer alone. Checks client and name. */
+int call_named(struct gpub_client *client, enum wire_type type, const char *name, struct wire_message *reply);
+
+/*
+ * The same for a request that is answered by a file (PART, VIEW). *file: a file in this process's memory of view->size
+ * bytes, now the caller's descriptor. -ETIMEDOUT: the broker takes more than a minute. Else also why the file cannot be
+ * kept.
+ */
+int call_for_file(struct gpub_client *client, struct wire_message *request, int *file, struct wire_view *view);
 
 #endif

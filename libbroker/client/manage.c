@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "cache.h"
 #include "call.h"
@@ -14,8 +12,6 @@
 #include "common/error.h"
 #include "common/name.h"
 #include "common/thread.h"
-
-#define SNAPSHOT_MS 60000 /* it goes at the pace of the user's share */
 
 static int check(const struct gpub_client *client, const char *name)
 {
@@ -98,37 +94,18 @@ int client_evict(struct gpub_client *client, uint64_t session, int *pidfd)
 	return 0;
 }
 
-static int snapshot_into(struct gpub_client *client, int file, bool *all)
+int client_snapshot(struct gpub_client *client, int *file, bool *all)
 {
-	struct timespec last = client_deadline(SNAPSHOT_MS);
-	struct wire_message request, reply;
-	int error;
-
-	wire_init(&request, WIRE_SNAPSHOT, 0);
-	error = call_for_file(client, &request, &reply, file, &last);
-	if (error)
-		return error;
-	if (ftruncate(file, (off_t)reply.view.size))
-		return error_set(-errno, "the broker's answer of %llu bytes cannot be kept: %s",
-				 (unsigned long long)reply.view.size, strerror(errno));
-	*all = reply.view.all;
-	return 0;
-}
-
-int client_snapshot(struct gpub_client *client, int *result, bool *all)
-{
-	int error = client_check(client), file;
+	int error = client_check(client);
+	struct wire_message request;
+	struct wire_view view;
 	HOLD_CANCELLATION();
 
 	if (error)
 		return error;
-	file = memfd_create("gpubroker-snapshot", MFD_CLOEXEC);
-	if (file < 0)
-		return error_set(-errno, "no place for the broker's answer: %m");
-	error = snapshot_into(client, file, all);
-	if (error)
-		close(file);
-	else
-		*result = file;
+	wire_init(&request, WIRE_SNAPSHOT, 0);
+	error = call_for_file(client, &request, file, &view);
+	if (!error)
+		*all = view.all;
 	return error;
 }

@@ -33,18 +33,11 @@ static void records_seal(struct gpub_client *client, const char *name)
 
 int gpub_seal(gpub_client *client, const char *name)
 {
-	struct wire_message request, reply;
-	int error = client_check(client);
-	HOLD_CANCELLATION();
+	struct wire_message reply;
+	int error;
 
-	if (!error)
-		error = name_check(name);
-	if (error)
-		return error;
 	CRASH_POINT(seal_begin);
-	wire_init(&request, WIRE_SEAL, 0);
-	strcpy(request.name.name, name);
-	error = call_broker(client, &request, &reply, NULL, NULL);
+	error = call_named(client, WIRE_SEAL, name, &reply);
 	CRASH_POINT(seal_answered);
 	if (!error)
 		records_seal(client, name);

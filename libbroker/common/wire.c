@@ -63,8 +63,8 @@ int wire_check(const struct wire_message *message, size_t length)
 		return error_set(-EPROTO, "the peer speaks protocol version %u and this side version %u: "
 					  "use broker and library of one release",
 				 message->version, WIRE_VERSION);
-	if (message->type == WIRE_NONE || message->type >= WIRE_TYPES || !names_end(message, wire_row(message->type)->names) ||
-	    !counts_fit(message))
+	if (message->type == WIRE_NONE || message->type >= WIRE_TYPES ||
+	    !names_end(message, wire_row(message->type)->names) || !counts_fit(message))
 		return error_set(-EPROTO, "a malformed message arrived (type %u)", message->type);
 	return 0;
 }

@@ -96,9 +96,9 @@ enum wire_traits {
 	ROW(WAITS, 26, CLIENT, NONE, BODY(waits), 0, WIRE_LATE | WIRE_OWED)				\
 	/* Asks for a status file of what this user may see. */						\
 	ROW(SNAPSHOT, 27, CLIENT, VIEW, 0, 0, 0)							\
-	/* Bytes of that status file. As many as it takes, before the VIEW. */				\
+	/* Bytes of the file that answers a SNAPSHOT or a LIST. As many as it takes, before the VIEW. */	\
 	ROW(PART, 28, BROKER, NONE, BODY(part), 0, 0)							\
-	/* All of that status file is sent. */								\
+	/* All PARTs of the file are sent. */								\
 	ROW(VIEW, 29, BROKER, NONE, BODY(view), 0, 0)							\
 	/* Adds rights to a buffer that the session uses. */						\
 	ROW(RIGHTS, 30, CLIENT, DONE, BODY(rights), 0, 0)						\
@@ -113,7 +113,9 @@ enum wire_traits {
 	/* Changes the size of a buffer. */								\
 	ROW(RESIZE, 35, CLIENT, DONE, BODY(resize), 1, 0)						\
 	/* Refuses the request of the same number as if its time were over, if it waits. */		\
-	ROW(CANCEL, 36, CLIENT, NONE, 0, 0, WIRE_LATE)
+	ROW(CANCEL, 36, CLIENT, NONE, 0, 0, WIRE_LATE)							\
+	/* Asks for the buffers that this user may see, of names that begin so. Answered by a file. */	\
+	ROW(LIST, 37, CLIENT, VIEW, BODY(name), 1, 0)
 
 enum wire_type {
 	WIRE_NONE,
@@ -164,7 +166,7 @@ struct wire_create {
 	uint64_t reserve; /* bytes that it may grow to; 0: it keeps its size */
 };
 
-struct wire_name { /* UNLINK, STAT, SEAL */
+struct wire_name { /* UNLINK, STAT, SEAL; LIST: what the names begin with */
 	char name[NAME_SIZE];
 };
 
@@ -182,6 +184,12 @@ struct wire_info {
 	uint32_t orphaned; /* orphaned grants: closed by a session that is not trusted, they wait for its process's death */
 	gpub_layout layout;
 	uint64_t reserve; /* bytes that it may grow to; 0: it keeps its size */
+};
+
+/* What a LIST is answered with: a file of these. */
+struct wire_listed {
+	char             name[NAME_SIZE];
+	struct wire_info info;
 };
 
 #define WIRE_NO_HANDLE UINT32_MAX
@@ -292,12 +300,12 @@ struct wire_waits {
 #define WIRE_PART_SIZE 232
 
 struct wire_part {
-	uint32_t offset, length; /* where its bytes stand in the status file, and how many there are */
+	uint32_t offset, length; /* where its bytes stand in the file, and how many there are */
 	uint8_t  bytes[WIRE_PART_SIZE];
 };
 
-struct wire_view { /* all parts are sent */
-	uint64_t size; /* of the status file */
+struct wire_view {
+	uint64_t size; /* of the file; bytes that no PART had are 0 */
 	uint32_t all;  /* 1: everybody's objects; 0: what this user may see */
 };
 

@@ -48,9 +48,10 @@ static void on_welcome(struct peer *peer, const struct wire_message *message, in
 
 static void on_message(struct peer *peer, struct broker *broker, const struct wire_message *message, int fd)
 {
-	FUZZ_HOLDS(wire_row(message->type)->sender == WIRE_BROKER, "the broker sends %s", wire_row(message->type)->name);
-	FUZZ_HOLDS(peer->welcome || wire_row(message->type)->traits & WIRE_GREETS, "%s comes before the WELCOME",
-		   wire_row(message->type)->name);
+	const struct wire_row *row = wire_row(message->type);
+
+	FUZZ_HOLDS(row->sender == WIRE_BROKER, "the broker sends %s", row->name);
+	FUZZ_HOLDS(peer->welcome || row->traits & WIRE_GREETS, "%s comes before the WELCOME", row->name);
 	if (message->type == WIRE_CHALLENGE)
 		peer->challenge = message->hello;
 	if (message->type == WIRE_WELCOME)
@@ -124,10 +125,7 @@ static void compose_grant(const struct peer *peer, struct input *input, struct w
 	id->serial = byte < 0xb0 ? known->serial : input_byte(input);
 }
 
-/*
- * Fills a message by its row: the names that it begins with, and bytes of the input behind them. What has a case here gets
- * values that mean something, behind the first name.
- */
+/* Fills a message by its row: names, and bytes of the input behind them; with a case here, sensible values. */
 static void compose_body(const struct peer *peer, struct input *input, struct wire_message *message)
 {
 	const struct wire_row *row = wire_row(message->type);
@@ -205,7 +203,7 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 
 void peer_compose(struct peer *peer, struct input *input, struct wire_message *message)
 {
-	/* Messages that reach far come more often. In this order, by which the corpus names them; every other by its number. */
+	/* Messages that reach far come more often. The corpus has them by their place here, others by number. */
 	static const uint8_t often[] = { WIRE_CREATE, WIRE_ACQUIRE, WIRE_CREATE, WIRE_ACQUIRE, WIRE_UNLINK, WIRE_STAT,
 					 WIRE_CLOSED, WIRE_WRITER, WIRE_LEAVE, WIRE_HELLO,   WIRE_CHANGE, WIRE_DRAIN,
 					 WIRE_ISSUE,  WIRE_REDEEM, WIRE_EVICT,  WIRE_REFRESH, WIRE_WAITS,

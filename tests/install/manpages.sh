@@ -66,7 +66,7 @@ synopsis_commands() {
 
 # The functions of the version script.
 exported() {
-	sed -n 's/^\t\(gpub_[a-z_]*\);$/\1/p' "$top_srcdir/libbroker/gpubroker.map"
+	sed -nE 's/^(int|void|const char \*) *(gpub_[a-z_]+)\(.*/\2/p' "$top_srcdir/libbroker/gpubroker.h"
 }
 
 # "int gpub_unlink(gpub_client *client,const char *name)" of every SYNOPSIS.
@@ -202,7 +202,7 @@ fi
 [ -n "$(table_metrics)" ] || echo "Bail out! the table of metrics shows none"
 check "the metrics are the table's" "$(diff <(table_metrics) <(page_metrics))"
 [ -n "$(table_counters)" ] || echo "Bail out! the table of counters shows none"
-[ -n "$(exported)" ] || echo "Bail out! the version script shows no function"
+[ -n "$(exported)" ] || echo "Bail out! the header shows no function"
 check "each function's prototype is the header's" "$(diff <(header_prototypes) <(page_prototypes))"
 check "the functions for C++ are the header's" "$(diff <(header_inline) <(page_inline))"
 check "the counters are the table's" "$(diff <(table_counters) <(page_counters))"

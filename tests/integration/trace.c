@@ -431,7 +431,7 @@ static void test_secure(void)
 		POINT(status == 11 && !look(secure, "").domains && !look(secure, "").all, "%s", text);
 	status = run_as(program, NOBODY, &plain);
 	if (status == NOT_LOADED)
-		POINT(true, "the same program with its own rights # SKIP its libraries lie where that user may not read");
+		POINT(true, "the same program with its own rights # SKIP that user may not read its libraries");
 	else
 		POINT(status == 10 && look(plain, "connect").matching == 1 && all_ended(plain),
 		      "the same program with its own rights does");

@@ -56,7 +56,7 @@ fi
 names_known() {
 	local name
 	for name in $(sed -n 's/^mtype = { \(ACQUIRE.*\) };/\1/p' "$model" | tr -d ,); do
-		[ "$name" = KNOWN ] || grep -q "ROW($name, " "$(dirname "$model")/../../libbroker/common/wire.h" || return
+		[ "$name" = KNOWN ] || grep -q "ROW($name, " "${model%/*}/../../libbroker/common/wire.h" || return
 	done
 	[ -n "$name" ]
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * messages.c - each message that a client can send, to a broker in this process: with empty tables, then with full ones.
+ * messages.c - each message that a client can send, to a broker in this process: with empty tables, then with full
+ * ones.
  *
  *     messages         nothing, or "SKIP" and why its instructions say nothing
  *     messages TIMES   each so many times: calls measured(), in which the broker does all that the message brings about, and
@@ -393,7 +394,10 @@ static void inquiry_reaches(enum inquiry_state state)
 	}
 }
 
-/* Measured while the broker waits for answers and after the round, because a round itself is a piece of work in each pass. */
+/*
+ * Measured while the broker waits for answers and after the round, because a round itself is a piece of work in each
+ * pass.
+ */
 static void inquiries(void)
 {
 	struct peer asker = join_as(OWNER), second = join_as(OWNER), asked = join_as(STRANGER);

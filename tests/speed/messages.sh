@@ -62,11 +62,13 @@ bounded() {
 
 check "every message is answered, with empty tables and with full ones" count_messages
 table >rows
-# each_message: one of the table's that a client sends has no label that begins with it. A SNAPSHOT's answer is as long as what is there.
+# each_message: every message of a client has a label that begins with it, but those whose answer is a file (VIEW), which
+# is as long as what is there
 each_message() {
 	local message
-	for message in $(sed -n 's/^\tROW(\([A-Z]*\), [0-9]*, CLIENT,.*/\1/p' "$top_srcdir/libbroker/common/wire.h"); do
-		[ "$message" = SNAPSHOT ] || grep -qE "^$message(\W|$)" rows || { echo "# $message is not counted"; return 1; }
+	for message in $(sed -n '/, VIEW,/d; s/^\tROW(\([A-Z]*\), [0-9]*, CLIENT,.*/\1/p' \
+		"$top_srcdir/libbroker/common/wire.h"); do
+		grep -qE "^$message(\W|$)" rows || { echo "# $message is not counted"; return 1; }
 	done
 	[ -n "$message" ]
 }

@@ -2,6 +2,7 @@
 /* client.c - gpubroker.Client: a connection to a broker as a Python object. Owns a reference to the connection. */
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
@@ -310,6 +311,59 @@ static PyObject *client_stat(struct client *self, PyObject *args)
 	return result;
 }
 
+/* What gpub_list() found, which other threads of Python do not wait for. */
+struct found {
+	gpub_info *info;
+	size_t     count, room;
+};
+
+static int found_add(const gpub_info *info, void *context)
+{
+	struct found *found = context;
+
+	if (found->count == found->room) {
+		size_t room = found->room ? 2 * found->room : 64;
+		gpub_info *grown = realloc(found->info, room * sizeof *grown);
+
+		if (!grown)
+			return -ENOMEM;
+		found->info = grown;
+		found->room = room;
+	}
+	found->info[found->count++] = *info;
+	return 0;
+}
+
+static PyObject *found_list(const struct client *self, const struct found *found)
+{
+	PyObject *list = PyErr_Occurred() ? NULL : PyList_New(0);
+
+	for (size_t i = 0; list && i < found->count; i++) {
+		PyObject *info = info_from(types_of((PyObject *)self), &found->info[i]);
+
+		if (!info || PyList_Append(list, info))
+			Py_CLEAR(list);
+		Py_XDECREF(info);
+	}
+	return list;
+}
+
+static PyObject *client_list(struct client *self, PyObject *args)
+{
+	struct found found = { NULL, 0, 0 };
+	const char *pattern = NULL;
+	PyObject *result;
+	int error;
+
+	if (!PyArg_ParseTuple(args, "|z:list", &pattern))
+		return NULL;
+	CALL(self, error, (found.count = 0, gpub_list(self->connection->client, pattern, found_add, &found)));
+	result = error ? raise_os(error) : found_list(self, &found);
+	free(found.info);
+	connection_leave(self->connection);
+	return result;
+}
+
 static PyObject *get_devices(struct client *self, void *Py_UNUSED(none))
 {
 	int count = 0, error;
@@ -601,6 +655,10 @@ static PyMethodDef methods[] = {
 	  "chown($self, /, name, owner=-1, group=-1)\n--\n\nGives it to another user or group, by number; -1 leaves it as it is." },
 	{ "stat", (PyCFunction)client_stat, METH_VARARGS,
 	  "stat($self, name, /)\n--\n\nWhat the broker knows of it: an Info. FileNotFoundError: no such name." },
+	{ "list", (PyCFunction)client_list, METH_VARARGS,
+	  "list($self, pattern=None, /)\n--\n\n"
+	  "The buffers that this user owns or may acquire, in the order of their names: a list of Info.\n\n"
+	  "pattern: as of fnmatch, where * and ? match / too; None: all." },
 	{ "seal", (PyCFunction)client_seal, METH_VARARGS,
 	  "seal($self, name, /)\n--\n\nNo lease can write it from now on: they are refused with EROFS. It cannot be undone.\n\n"
 	  "OSError EBUSY: another session can write it." },

@@ -26,7 +26,7 @@ static PyStructSequence_Field fields[] = {
 
 PyStructSequence_Desc info_desc = {
 	.name = "gpubroker.Info",
-	.doc = "What the broker knows of a buffer: the answer of Client.stat() and Client.wait_newer().",
+	.doc = "What the broker knows of a buffer: the answer of Client.stat(), Client.wait_newer() and Client.list().",
 	.fields = fields,
 	.n_in_sequence = (int)(sizeof fields / sizeof *fields) - 1,
 };

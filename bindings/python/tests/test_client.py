@@ -159,6 +159,16 @@ def test_a_client_is_neither_copied_nor_pickled(c):
 # ---- names ----
 
 
+def test_list_has_each_buffer_of_the_pattern_in_order(c, name):
+    for end in ("b", "a", "c/d"):
+        c.create(f"{name}/{end}", 4)
+    assert [info.name for info in c.list(f"{name}/*")] == [f"{name}/{end}" for end in ("a", "b", "c/d")]
+    assert c.list(f"{name}/a") == [c.stat(f"{name}/a")]
+    assert c.list(f"{name}/[bx]")[0].name == f"{name}/b"
+    assert c.list("no-such*") == []
+    assert {info.name for info in c.list()} >= {f"{name}/a", f"{name}/b", f"{name}/c/d"}
+
+
 def test_stat_tells_what_create_was_told(c, name):
     c.create(name, (3, 5), "int16", timeline=True, dedicated=True, mode=0o640)
     info = c.stat(name)

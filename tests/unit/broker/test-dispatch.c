@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-dispatch.c - each row of the table of messages (common/wire.h) against the broker: who may send what when, and what
- * answers it.
+ * test-dispatch.c - each row of the table of messages (common/wire.h) against the broker: who may send what when, and
+ * what answers it.
  *
  * session-harness.h makes the broker and its clients. A row that is added is tested without a change here.
  */
@@ -33,7 +33,10 @@ static void send_type(const struct peer *peer, unsigned type)
 	run_passes();
 }
 
-/* One answer comes, of the type that the row has, or a refusal; or none does. A SNAPSHOT's PARTs come before its answer. */
+/*
+ * One answer comes, of the type that the row has, or a refusal; or none does. A SNAPSHOT's PARTs come before its
+ * answer.
+ */
 static void expect_answered(const struct peer *peer, const struct wire_row *row)
 {
 	static struct socket_packet packet;

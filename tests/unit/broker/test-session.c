@@ -2,7 +2,7 @@
 /*
  * test-session.c - sessions over real sockets: who is let in, and what is served.
  *
- * One user's sessions: what is about several is test-request-users.c's. Sessions that misbehave are
+ * One user's sessions: what is about several is test-dispatch-users.c's. Sessions that misbehave are
  * test-session-packets.c's, test-session-cut.c's, test-outbox.c's and test-discard.c's; what is kept until a process
  * died is test-session-death.c's. session-harness.h is the world.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-waiting.c - requests that wait for a name or a drain are answered in order and in time, or refused when it is
- * too late.
+ * test-waiting.c - requests that wait for a name or a drain are answered in order and in time, or refused if late.
  *
  * A broker with a real registry and a real loop, but neither listener nor device threads. Its sessions are made by hand
  * on one end of a socket pair; the other end is where the test reads what they are answered.
@@ -19,14 +18,11 @@
 #include <sodium.h>
 
 #include "broker/core/broker.h"
-#include "broker/request/acquire.h"
-#include "broker/request/ending.h"
-#include "broker/request/lookup.h"
 #include "broker/registry/grants.h"
-#include "broker/session/session-end.h"
 #include "broker/request/acquire.h"
 #include "broker/request/ending.h"
 #include "broker/request/lookup.h"
+#include "broker/session/session-end.h"
 #include "common/error.h"
 #include "common/socket.h"
 

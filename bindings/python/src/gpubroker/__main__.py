@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import math
 import os
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,23 +29,10 @@ _PNG_SIDE = 4096  # pixels: of larger fields a sample is drawn
 # ---- ls ----
 
 
-def _broker_ctl() -> str:
-    brought = Path(__file__).parent / "bin" / "broker-ctl"
-    found = str(brought) if brought.exists() else shutil.which("broker-ctl")
-    if not found:
-        raise FileNotFoundError("broker-ctl is not here: install the gpubroker wheel, or put the folder of broker-ctl into PATH")
-    return found
-
-
-def _names(options: argparse.Namespace) -> list[str]:
-    """The library has no list; broker-ctl asks the broker, as this user."""
-    address = ["--address", options.address] if options.address else []
-    done = subprocess.run(
-        [_broker_ctl(), *address, "list", "--json", *options.pattern], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise OSError(done.stderr.strip().removeprefix("broker-ctl: "))
-    return [entry["name"] for entry in json.loads(done.stdout) if entry["state"] == "live"]
+def _found(client: Client, patterns: list[str]) -> list[Info]:
+    """Each buffer once, in the order of the names."""
+    found = {info.name: info for pattern in patterns or ["*"] for info in client.list(pattern)}
+    return [found[name] for name in sorted(found)]
 
 
 def _what(info: Info) -> str:
@@ -66,11 +51,9 @@ def _flags(info: Info) -> str:
 
 def ls(client: Client, options: argparse.Namespace) -> None:
     lines = [("NAME", "TYPE", "BYTES", "DEV", "GENERATION", "FLAGS")]
-    for name in _names(options):
-        with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-            info = client.stat(name)
-            device = "host" if info.device < 0 else str(info.device)
-            lines.append((name, _what(info), f"{info.nbytes:,}", device, str(info.generation), _flags(info)))
+    for info in _found(client, options.pattern):
+        device = "host" if info.device < 0 else str(info.device)
+        lines.append((info.name, _what(info), f"{info.nbytes:,}", device, str(info.generation), _flags(info)))
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     right = (2, 3, 4)
     for line in lines:
@@ -202,8 +185,8 @@ def parser() -> argparse.ArgumentParser:
         one.set_defaults(run=run)
         return one
 
-    command("ls", ls, "list the buffers that are yours or that you use").add_argument(
-        "pattern", nargs="*", metavar="PATTERN", help="names, as broker-ctl list has them"
+    command("ls", ls, "list the buffers that you own or may acquire").add_argument(
+        "pattern", nargs="*", metavar="PATTERN", help="names, in which * and ? stand for other characters"
     )
     command("show", show, "show a buffer's type, and minimum, maximum, mean and NaNs of its elements (needs NumPy)").add_argument(
         "name"

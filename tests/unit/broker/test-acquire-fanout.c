@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-request-fanout.c - what one message brings about for many: the notices of an unlink or a rename, the acquires that wait for
- * a name. In one pass of the loop the broker does some of it, whoever and however many those are, and all of it in the
- * end (invariant 5).
+ * test-acquire-fanout.c - what one message brings about for many: the notices of an unlink or a rename, the acquires
+ * that wait for a name. In one pass of the loop the broker does some of it, whoever and however many those are, and all
+ * of it in the end (invariant 5).
  */
 #include <stdio.h>
 #include <string.h>
@@ -133,7 +133,10 @@ static void invariant_5_a_rename_notifies_some_in_a_pass(void **state)
 	close_all(grants);
 }
 
-/* Each pass has a rename, with which the notices of the one before are not done. Those that have been told are told nothing more. */
+/*
+ * Each pass has a rename, with which the notices of the one before are not done. Those that have been told are told
+ * nothing more.
+ */
 static void invariant_5_everybody_is_told_also_between_renames_without_end(void **state)
 {
 	uint64_t grants[MANY], before = broker.counters.notices_sent, serial;
@@ -170,8 +173,8 @@ static struct grant *grant_now(struct buffer *buffer)
 }
 
 /*
- * Uses that began between two renames are told of the second, also where the notices of the first have passed them already, and the one that is to
- * be told next ends.
+ * Uses that began between two renames are told of the second, also where the notices of the first have passed them
+ * already, and the one that is to be told next ends.
  */
 static void test_who_came_between_two_renames_is_told_of_the_second(void **state)
 {

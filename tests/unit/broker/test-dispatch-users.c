@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-request-users.c - several users at one broker: who may do what with whose buffers, and which CLOSED is trusted.
+ * test-dispatch-users.c - several users at one broker: who may do what with whose buffers, and which CLOSED is trusted.
  *
  * session-harness.h is the world; its peers take other users' names. What managers ask for is test-manage.c's.
  */
