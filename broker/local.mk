@@ -92,7 +92,10 @@ broker_libbrokercore_la_SOURCES = \
 	broker/session/fair-queue.c broker/session/fair-queue.h \
 	broker/base/uuid-text.c broker/base/uuid-text.h \
 	broker/base/values.c broker/base/values.h \
+	broker/request/name-waits.c broker/request/name-waits.h \
+	broker/request/drains.c broker/request/drains.h \
 	broker/request/waiting.c broker/request/waiting.h \
+	broker/request/waking.c broker/request/waking.h \
 	broker/memory/workers.c broker/memory/workers.h
 
 broker_libs = broker/libbrokercore.la $(EVENT_LIBS) $(CONFUSE_LIBS) $(JANSSON_LIBS) $(common_libs)

@@ -288,8 +288,7 @@ int gpub_resize(gpub_client *client, const char *name, uint64_t size, int timeou
  * gpub_unlink(), and waits until the memory is freed or can serve another buffer of its owner: all processes have
  * stopped using it, and those of other users that did are dead. Closes this client's own unused mappings first, as
  * gpub_trim() does. It waits for leases of this process as for any others. timeout_ms as in gpub_acquire(): after
- * -ETIMEDOUT the name is removed, too. Where no buffer has the name, it waits for those of this user that had it and
- * are not freed.
+ * -ETIMEDOUT the name is removed, too. -ENOENT: no buffer has the name; one that had it is not waited for.
  */
 int gpub_drain(gpub_client *client, const char *name, int timeout_ms);
 

@@ -44,7 +44,6 @@ unit_tests = \
 	tests/unit/broker/test-ring \
 	tests/unit/broker/test-manage \
 	tests/unit/broker/test-manage-drain \
-	tests/unit/broker/test-manage-drain-join \
 	tests/unit/broker/test-manage-publish \
 	tests/unit/broker/test-openmetrics \
 	tests/unit/broker/test-npy \
@@ -308,7 +307,6 @@ privileged = tests/privileged.c tests/privileged.h
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-harness.h
 tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
-tests_unit_broker_test_manage_drain_join_SOURCES = tests/unit/broker/test-manage-drain-join.c $(session_harness)
 tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
 tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/ctl/cgroup.c

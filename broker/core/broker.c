@@ -27,11 +27,12 @@
 #include "broker/request/create-queue.h"
 #include "broker/request/delegation.h"
 #include "broker/request/dispatch.h"
+#include "broker/request/drains.h"
 #include "broker/request/ending.h"
 #include "broker/request/inquiry.h"
-#include "broker/request/lookup.h"
 #include "broker/request/manage.h"
 #include "broker/request/waiting.h"
+#include "broker/request/waking.h"
 #include "broker/session/connections.h"
 #include "broker/session/discard.h"
 #include "broker/session/fair-queue.h"
@@ -242,7 +243,7 @@ static void tell_of_predecessor(struct broker *broker)
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
 		int listener)
 {
-	static const struct registry_hooks hooks = { acquire_notice, delegation_forget, waiting_drained };
+	static const struct registry_hooks hooks = { acquire_notice, delegation_forget, drain_ended };
 	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
 	static const struct session_hooks session_hooks = { dispatch_message, ending_expire, ending_silence,
 							    ending_end };
@@ -265,8 +266,6 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->publish = status_write;
 	broker->snapshot = snapshot_begin;
 	broker->sessions->hooks = &session_hooks;
-	broker->waiting->grant = acquire_waited;
-	broker->waiting->tell = lookup_tell_newer;
 	raise_descriptor_limit();
 	tables_init();
 	accounting_init(broker->accounting);
@@ -389,8 +388,7 @@ static void look_whether_idle(struct broker *broker)
 {
 	const struct core *core = broker->core;
 
-	if (broker->stopping && core->drained && registry_empty(broker->registry) && !broker->workers->pending &&
-	    !broker->waiting->ended)
+	if (broker->stopping && core->drained && registry_empty(broker->registry) && !broker->workers->pending)
 		core->drained(core->drained_context);
 }
 
@@ -409,7 +407,7 @@ void broker_pass(struct broker *broker, bool wait)
 	bool more = sessions_serve(broker);
 
 	more |= registry_notify(broker->registry);
-	more |= waiting_wake_more(broker);
+	more |= waking_more(broker);
 	more |= inquiry_more(broker);
 	follow_changes(broker);
 	if (broker->core->over) /* without this, a pending event would start more work */

@@ -104,3 +104,12 @@ void board_destroy(struct board_owner *owner)
 	munmap(owner->header, owner->board.size);
 	close(owner->fd);
 }
+
+int board_check_device(const struct board_owner *owner, unsigned device)
+{
+	unsigned devices = owner->header->devices;
+
+	if (device < devices)
+		return 0;
+	return error_set(-ENODEV, "there is no device %u: the broker has %u, numbered from 0", device, devices);
+}

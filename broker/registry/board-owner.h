@@ -26,4 +26,7 @@ int board_create(struct board_owner *owner, const char *instance, const struct d
 		 uint32_t handles);
 void board_destroy(struct board_owner *owner);
 
+/* Checks that the broker has a device of that number. -ENODEV with the error message set. */
+int board_check_device(const struct board_owner *owner, unsigned device);
+
 #endif

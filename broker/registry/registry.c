@@ -357,76 +357,6 @@ int registry_live(struct registry *registry, struct buffer *buffer)
 
 /* ---- the end ---- */
 
-/* Buffers of one user that had one name and drain, oldest first. There is one as long as there are any. */
-struct former {
-	char           name[NAME_SIZE];
-	uid_t          owner; /* behind the name: both are the key */
-	struct buffer *buffers;
-	UT_hash_handle hh;
-};
-
-#define FORMER_KEY (offsetof(struct former, owner) + sizeof(uid_t))
-
-_Static_assert(offsetof(struct former, owner) == NAME_SIZE, "the key has no padding");
-
-static struct former *former_find(const struct registry *registry, const char *name, uid_t owner)
-{
-	struct former key = { .owner = owner }, *former;
-
-	strcpy(key.name, name);
-	HASH_FIND(hh, registry->formers, &key, FORMER_KEY, former);
-	return former;
-}
-
-static struct former *former_get(struct registry *registry, const char *name, uid_t owner)
-{
-	struct former *former = former_find(registry, name, owner);
-
-	if (former)
-		return former;
-	former = calloc(1, sizeof *former);
-	if (!former)
-		return NULL;
-	strcpy(former->name, name);
-	former->owner = owner;
-	HASH_ADD(hh, registry->formers, name, FORMER_KEY, former);
-	if (table_added(former))
-		return former;
-	free(former);
-	return NULL;
-}
-
-/* An unlink does not fail: without memory the buffer drains as well, and is not found by the name that it had. */
-static void former_enter(struct registry *registry, struct buffer *buffer)
-{
-	buffer->former = former_get(registry, buffer->name, buffer->owner);
-	if (buffer->former)
-		DL_APPEND2(buffer->former->buffers, buffer, former_prev, former_next);
-}
-
-static void former_leave(struct registry *registry, struct buffer *buffer)
-{
-	struct former *former = buffer->former;
-
-	if (!former)
-		return;
-	DL_DELETE2(former->buffers, buffer, former_prev, former_next);
-	if (former->buffers)
-		return;
-	HASH_DEL(registry->formers, former);
-	free(former);
-}
-
-const struct buffer *registry_find_draining(const struct registry *registry, const char *name, uid_t owner, uint64_t *last)
-{
-	const struct former *former = former_find(registry, name, owner);
-
-	if (!former)
-		return NULL;
-	*last = former->buffers->former_prev->serial;
-	return former->buffers;
-}
-
 static uint32_t range_of(const struct buffer *buffer)
 {
 	return (uint32_t)(buffer->offset / buffer->allocation->slab.kind.range);
@@ -435,7 +365,6 @@ static uint32_t range_of(const struct buffer *buffer)
 static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 {
 	notices_cancel(registry, &buffer->notices);
-	former_leave(registry, buffer);
 	word_store(registry, buffer, BOARD_FREE);
 	HASH_DELETE(by_serial, registry->serials, buffer);
 	registry->by_place[buffer->place] = NULL;
@@ -610,7 +539,6 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 	assert(buffer->state == BUFFER_LIVE);
 	name_remove(registry, buffer);
 	buffer->state = BUFFER_DRAINING;
-	former_enter(registry, buffer);
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_DRAINING);
 	buffer->notices.use = buffer->uses;

@@ -25,7 +25,6 @@
 #include "broker/memory/memory.h"
 #include "common/tables.h"
 
-struct former;
 struct identity;
 struct once;
 struct session;
@@ -58,8 +57,6 @@ struct buffer {
 	UT_hash_handle     hh;          /* by name, while it has it */
 	UT_hash_handle     by_serial;   /* by serial, to its end */
 	struct buffer     *prev, *next; /* in its allocation */
-	struct former     *former; /* those of its name and owner that drain: that it is in, while it drains; NULL where memory is short */
-	struct buffer     *former_prev, *former_next;
 	struct buffer    **ephemerals; /* its creator's list, where it ends with its creator: that it is in, while it has its name */
 	struct buffer     *ephemeral_prev, *ephemeral_next;
 };
@@ -147,7 +144,6 @@ enum trust { TRUST_OWNER, TRUST_NOBODY };
 struct registry {
 	struct buffer         *names;   /* CREATING and LIVE buffers */
 	struct buffer         *serials; /* all buffers, by serial */
-	struct former         *formers; /* DRAINING buffers, by the name that they had and their owner */
 	enum trust             trust;
 	struct memory         *memory;
 	struct notices        *notices; /* that are yet to be sent */
@@ -212,12 +208,6 @@ int registry_find_live(const struct registry *registry, const char *name, struct
 /* The buffer with that serial, whatever its state, or NULL; and the LIVE one. */
 struct buffer *registry_find_any(const struct registry *registry, uint64_t serial);
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial);
-
-/*
- * The first of that user's buffers that had the name and drain; *last: the serial of the last one. NULL: none does. Their serials
- * go up, for a name belongs to one buffer at a time.
- */
-const struct buffer *registry_find_draining(const struct registry *registry, const char *name, uid_t owner, uint64_t *last);
 
 /* Whether others than its mode says may map the buffer's memory. -EBUSY: there is, or was, something else in it. */
 int registry_may_part(const struct buffer *buffer);

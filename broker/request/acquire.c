@@ -6,17 +6,17 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/registry/board-owner.h"
 #include "broker/registry/grants.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 #include "common/error.h"
-#include "creation.h"
 #include "delegation.h"
 #include "grant-send.h"
 #include "inquiry.h"
+#include "name-waits.h"
 #include "refusal.h"
-#include "waiting.h"
 
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
 
@@ -122,7 +122,7 @@ int acquire_redeem(struct session *session, const struct wire_message *message)
 	const struct wire_redeem *redeem = &message->redeem;
 	unsigned rights = redeem->ticket.rights;
 	struct buffer *buffer;
-	int error = creation_check_device(session->broker, redeem->device);
+	int error = board_check_device(session->broker->board, redeem->device);
 
 	if (!error)
 		error = delegation_check(session, &redeem->ticket, &buffer);
@@ -167,12 +167,12 @@ int acquire_named(struct session *session, const struct wire_message *message)
 		return error;
 	if (!(acquire->rights & KNOWN_RIGHTS) || acquire->rights & ~(KNOWN_RIGHTS | GPUB_MINE))
 		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
-	error = creation_check_device(session->broker, acquire->device);
+	error = board_check_device(session->broker->board, acquire->device);
 	if (error)
 		return error;
 	buffer = registry_find(session->broker->registry, acquire->name);
 	if (acquire->timeout_ms && (!buffer || buffer->state != BUFFER_LIVE) && !session->broker->stopping)
-		return waiting_acquire(session->broker, session->id, message->request, acquire);
+		return name_wait_acquire(session->broker, session->id, message->request, acquire);
 	return grant_named(session, message->request, acquire, 0);
 }
 

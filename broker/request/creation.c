@@ -27,7 +27,7 @@
 #include "inquiry.h"
 #include "manage.h"
 #include "provision.h"
-#include "waiting.h"
+#include "waking.h"
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS)
 
@@ -107,7 +107,7 @@ static void creation_succeed(struct creation *creation)
 	if (orphaned)
 		manage_unlink(broker, buffer);
 	else
-		waiting_wake_name(broker, buffer->name);
+		waking_name(broker, buffer->name);
 	broker_changed(broker);
 }
 
@@ -147,15 +147,6 @@ static int reserve_check(const struct board_device *device, struct buffer_spec *
 	return 0;
 }
 
-int creation_check_device(const struct broker *broker, unsigned device)
-{
-	unsigned devices = broker->board->header->devices;
-
-	if (device < devices)
-		return 0;
-	return error_set(-ENODEV, "there is no device %u: the broker has %u, numbered from 0", device, devices);
-}
-
 /* Validates what can be known without the device; fills spec->span. */
 static int spec_check(struct broker *broker, struct buffer_spec *spec)
 {
@@ -168,7 +159,7 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 	if (spec->flags & ~KNOWN_FLAGS || spec->mode & ~0777u)
 		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, GPUB_DEDICATED, "
 					  "GPUB_SAME_ADDRESS, and a mode up to 0777");
-	error = creation_check_device(broker, spec->device);
+	error = board_check_device(broker->board, spec->device);
 	if (error)
 		return error;
 	if (!spec->size)

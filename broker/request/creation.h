@@ -34,9 +34,6 @@ struct creation_order {
  */
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order);
 
-/* Whether the broker has a device of that number. -ENODEV with the error message set. */
-int creation_check_device(const struct broker *broker, unsigned device);
-
 /* Makes a buffer that belongs to the broker's own user. Completes in the loop; done gets 0 or the errno. */
 int broker_create(struct broker *broker, const char *name, const struct amount *amount, unsigned flags, unsigned mode,
 		  void (*done)(void *context, int error, const char *text), void *context);

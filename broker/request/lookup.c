@@ -12,7 +12,7 @@
 #include "broker/session/walk.h"
 #include "broker/users/identity.h"
 #include "common/error.h"
-#include "waiting.h"
+#include "name-waits.h"
 
 static struct wire_info info_of(const struct buffer *buffer)
 {
@@ -70,7 +70,7 @@ int lookup_newer(struct session *session, const struct wire_message *message)
 		return error ? error :
 			       error_set(-ETIMEDOUT, "'%s' has generation %llu and no newer one", buffer->name,
 					 (unsigned long long)buffer->serial);
-	return waiting_newer(session->broker, session->id, message->request, newer);
+	return name_wait_newer(session->broker, session->id, message->request, newer);
 }
 
 void lookup_tell_newer(struct session *session, uint64_t request, const struct wire_newer *newer)

@@ -16,8 +16,9 @@
 #include "common/error.h"
 #include "common/name.h"
 #include "delegation.h"
+#include "drains.h"
 #include "provision.h"
-#include "waiting.h"
+#include "waking.h"
 
 static bool may_manage(const struct session *session, const struct buffer *buffer)
 {
@@ -265,42 +266,12 @@ int manage_rename(struct session *session, const struct wire_message *message)
 		registry_persist(broker->registry, buffer);
 	session_done(session, message->request, -1);
 	if (replaced != buffer)
-		waiting_wake_name(broker, buffer->name);
+		waking_name(broker, buffer->name);
 	broker_changed(broker);
 	return 0;
 }
 
 /* ---- drain ---- */
-
-/* As registry_find_draining(): of the asking user; where that has none and may drain everybody's, of the one whose was the last. */
-static const struct buffer *find_draining(const struct session *session, const char *name, uint64_t *last)
-{
-	const struct broker *broker = session->broker;
-	const struct buffer *own = registry_find_draining(broker->registry, name, session->who.uid, last), *found = own;
-	const struct account *account = identity_is_admin(&session->who) && !own ? broker->accounting->accounts : NULL;
-	uint64_t serial;
-
-	for (*last = own ? *last : 0; account; account = account->hh.next) {
-		const struct buffer *its = registry_find_draining(broker->registry, name, account->uid, &serial);
-
-		if (!its || serial < *last)
-			continue;
-		*last = serial;
-		found = its;
-	}
-	return found;
-}
-
-/* The name is nobody's, or an earlier drain's time was over: the error message that stands is for where it never was a buffer's. */
-static int drain_join(struct session *session, const struct wire_message *message)
-{
-	uint64_t last;
-	const struct buffer *first = find_draining(session, message->drain.name, &last);
-
-	if (!first)
-		return -ENOENT;
-	return waiting_join_drain(session->broker, first, last, session->id, message->request, message->drain.timeout_ms);
-}
 
 int manage_drain(struct session *session, const struct wire_message *message)
 {
@@ -309,11 +280,12 @@ int manage_drain(struct session *session, const struct wire_message *message)
 	int error = registry_find_live(broker->registry, message->drain.name, &buffer);
 
 	if (error == -ENOENT)
-		return drain_join(session, message);
+		return error_set(-ENOENT, "there is no buffer '%s': if it was unlinked and somebody still holds it, "
+				 "broker-ctl stat %s says who", message->drain.name, message->drain.name);
 	if (!error)
 		error = manage_check(session, buffer, "drain");
 	if (!error)
-		error = waiting_drain(broker, buffer, session->id, message->request, message->drain.timeout_ms);
+		error = drain_wait(broker, buffer, session->id, message->request, message->drain.timeout_ms);
 	if (error)
 		return error;
 	event_happened(broker, &(struct broker_event){

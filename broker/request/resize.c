@@ -22,7 +22,7 @@
 #include "delegation.h"
 #include "manage.h"
 #include "provision.h"
-#include "waiting.h"
+#include "waking.h"
 
 /* A buffer on its way to another size. */
 struct growth {
@@ -88,7 +88,7 @@ static void growth_end(struct growth *growth, int error, const char *text)
 								(struct event_party){ .session = growth->session, .uid = buffer->owner });
 	growth_answer(growth, error, text);
 	if (!error)
-		waiting_wake_name(broker, buffer->name);
+		waking_name(broker, buffer->name);
 	broker_changed(broker);
 	memory_unhold(broker->memory, buffer->allocation);
 	free(growth);
@@ -280,7 +280,7 @@ static int shrink(struct session *session, const struct wire_message *message, s
 	resized(broker, buffer, cut->size, SESSION_PARTY(session));
 	memory_shrink(broker->memory, buffer->allocation, buffer->size);
 	memory_hold(buffer->allocation);
-	waiting_wake_name(broker, buffer->name);
+	waking_name(broker, buffer->name);
 	if (buffer->size < buffer->allocation->size) {
 		zero_job_submit(job, buffer->allocation->size - buffer->size);
 		return 0;

@@ -208,10 +208,11 @@ check "unlink takes names away" eval 'done_ create a 1 && done_ create b 1 && do
 # Nothing to advise there: only an acquire can wait for a name.
 no_such() {
 	local words
-	for words in 'unlink a' 'chmod 0600 a' 'chmod g+r a' 'chown 0 a' 'drain a'; do
+	for words in 'unlink a' 'chmod 0600 a' 'chmod g+r a' 'chown 0 a'; do
 		# shellcheck disable=SC2086 # words
 		refused 1 "no buffer 'a': broker-status lists the names there are$" $words || return 1
 	done
+	refused 1 "no buffer 'a': if it was unlinked and somebody still holds it, broker-ctl stat a says who$" drain a
 }
 check "what is not there is refused, whatever is asked of it: exit 1" no_such
 

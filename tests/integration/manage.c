@@ -137,7 +137,8 @@ static void test_drain(void)
 	POINT(SOON(status_number(&broker, "waiting") == 1), "and people see that somebody waits");
 	status_stable(&broker, &b);
 	POINT(!puppet_answered(&a) && !gone("x"), "it waits for the session that has the buffer");
-	POINT(ask(&b, do_drain, .name = "x", .timeout = 0) == -ETIMEDOUT, "a second drain joins it");
+	POINT(ask(&b, do_drain, .name = "x", .timeout = 0) == -ENOENT && strstr(b.last.text, "broker-ctl stat x"),
+	      "a second drain finds no name, and says how to see who holds what had it");
 	ask(&b, do_return);
 	POINT(!puppet_answered(&a) && !gone("x"), "also when that has returned it, and not closed it");
 	ask(&b, do_trim);
@@ -170,11 +171,9 @@ static void test_drain_times_out(void)
 	POINT(ask(&a, do_stat, .name = "x") == -ENOENT && SOON(status_buffers(&broker, "x", "draining") == 1),
 	      "the name is gone all the same, and the memory is not");
 	POINT(SOON(status_number(&broker, "waiting") == 0), "nobody waits any more");
-	tell(&a, do_drain, .name = "x", .timeout = -1);
-	POINT(SOON(status_number(&broker, "waiting") == 1) && !puppet_answered(&a), "a second drain of the name goes on waiting");
 	ask(&b, do_return);
 	ask(&b, do_trim);
-	POINT(!receive(&a) && gone("x"), "until the memory is freed");
+	POINT(SOON(gone("x")), "until who has it lets go");
 	ask(&a, do_create, .name = "y");
 	ask(&a, do_acquire, .name = "y");
 	POINT(ask(&a, do_drain, .name = "y", .timeout = 0) == -ETIMEDOUT,

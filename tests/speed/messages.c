@@ -175,16 +175,12 @@ static void unlink_used(void)
 static void drains(void)
 {
 	struct wire_message message = named(WIRE_DRAIN, 1, "used"), closed;
-	struct peer beside = join_as(OWNER);
 	struct wire_grant grant;
 
 	message.drain.timeout_ms = FOREVER;
 	make(&owner, "used", LARGE, GPUB_DEDICATED);
 	grant = hold(&owner, "used");
 	assert_int_equal(measure_message("DRAIN", &owner, &message).type, 0);
-	assert_int_equal(measure_message("DRAIN that joins one", &beside, &message).type, 0);
-	part(&beside);
-	finish();
 	closed = grant_of(WIRE_CLOSED, grant.grant, 0);
 	measure_done("CLOSED that ends a drain", &owner, &closed);
 }

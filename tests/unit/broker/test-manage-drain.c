@@ -85,6 +85,26 @@ static void test_a_drain_of_what_nobody_holds(void **state)
 	part(&owner);
 }
 
+/* Not waited for: the message says how to see who still holds what had the name. */
+static void test_a_drain_of_a_name_that_is_gone_says_so(void **state)
+{
+	struct peer owner = join(), holder = join();
+	struct wire_grant grant = hold(&owner, &holder);
+	struct wire_message message;
+
+	(void)state;
+	expect_done(&owner, WIRE_UNLINK, "a");
+	say_drain(&owner, -1);
+	message = receive_message(owner.sock);
+	assert_int_equal(message.refused.error, -ENOENT);
+	assert_non_null(strstr(message.refused.text, "broker-ctl stat a"));
+	send_closed(holder.sock, grant.grant);
+	EXPECT_SOON(broker.counters.allocations_freed == 1);
+	expect_silence(&owner);
+	part(&owner);
+	part(&holder);
+}
+
 /* The name is gone all the same, and the memory goes when it can; nobody is told twice. */
 static void test_a_drain_may_come_too_late(void **state)
 {
@@ -410,6 +430,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_a_drain_is_answered_when_all_is_freed),
 		ON(test_a_drain_of_what_nobody_holds),
+		ON(test_a_drain_of_a_name_that_is_gone_says_so),
 		ON(test_a_drain_may_come_too_late),
 		ON(test_only_its_owner_or_root_drains),
 		ON(test_who_drains_may_be_gone_before_the_end),

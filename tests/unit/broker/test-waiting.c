@@ -19,9 +19,11 @@
 
 #include "broker/core/broker.h"
 #include "broker/registry/grants.h"
-#include "broker/request/acquire.h"
+#include "broker/request/drains.h"
 #include "broker/request/ending.h"
-#include "broker/request/lookup.h"
+#include "broker/request/name-waits.h"
+#include "broker/request/waiting.h"
+#include "broker/request/waking.h"
 #include "broker/session/session-end.h"
 #include "common/error.h"
 #include "common/socket.h"
@@ -92,8 +94,6 @@ static int setup(void **state)
 		return -1;
 	memset(&parts, 0, sizeof parts);
 	broker_join(&broker, &parts);
-	parts.waiting.grant = acquire_waited;
-	parts.waiting.tell = lookup_tell_newer;
 	parts.sessions.hooks = &session_hooks;
 	broker.base = event_base_new();
 	accounting_init(broker.accounting);
@@ -160,7 +160,7 @@ static void wait_for_name(unsigned i, uint64_t request, const char *name, int ti
 	struct wire_acquire acquire = { .rights = GPUB_READ, .timeout_ms = timeout_ms };
 
 	strcpy(acquire.name, name);
-	assert_int_equal(waiting_acquire(&broker, sessions[i].id, request, &acquire), 0);
+	assert_int_equal(name_wait_acquire(&broker, sessions[i].id, request, &acquire), 0);
 }
 
 static struct buffer *make_live(const char *name)
@@ -212,7 +212,7 @@ static void test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_o
 	wait_for_name(0, 13, "a", -1);
 	assert_int_equal(broker.waiting->count, 4);
 	make_live("a");
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	assert_int_equal(answer(0, &first), WIRE_GRANT);
 	assert_int_equal(first.request, 10);
 	assert_int_equal(answer(2, &second), WIRE_GRANT);
@@ -242,7 +242,7 @@ static void test_acquire_expires_once_and_in_time(void **state)
 	assert_non_null(strstr(message.refused.text, "'a'"));
 	assert_int_equal(broker.counters.refused_timeout, 1);
 	make_live("a");
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	expect_silence(0);
 	expect_answer(1, WIRE_GRANT, 11);
 	loop_for(40);
@@ -268,7 +268,7 @@ static void test_a_cancel_ends_one_wait(void **state)
 	expect_silence(1);
 	assert_int_equal(broker.waiting->count, 2);
 	make_live("a");
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	expect_answer(0, WIRE_GRANT, 11);
 	expect_answer(1, WIRE_GRANT, 10);
 	waiting_cancel(&broker, sessions[0].id, 11);
@@ -285,7 +285,7 @@ static void test_woken_acquire_may_be_refused(void **state)
 	sessions[0].who.uid = getuid() + 1;
 	wait_for_name(0, 10, "a", -1);
 	buffer = make_live("a");
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	assert_int_equal(answer(0, &message), WIRE_REFUSED);
 	assert_int_equal(message.refused.error, -EACCES);
 	assert_int_equal(buffer->allocation->open, 0);
@@ -314,13 +314,13 @@ static void test_gone_session_is_passed_over(void **state)
 	struct wire_acquire acquire = { .name = "a", .rights = GPUB_READ, .timeout_ms = -1 };
 
 	(void)state;
-	assert_int_equal(waiting_acquire(&broker, 99, 10, &acquire), 0);
+	assert_int_equal(name_wait_acquire(&broker, 99, 10, &acquire), 0);
 	acquire.timeout_ms = 10;
 	strcpy(acquire.name, "b");
-	assert_int_equal(waiting_acquire(&broker, 99, 11, &acquire), 0);
+	assert_int_equal(name_wait_acquire(&broker, 99, 11, &acquire), 0);
 	wait_for_name(0, 12, "a", -1);
 	make_live("a");
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	expect_answer(0, WIRE_GRANT, 12);
 	assert_int_equal(broker.registry->grant_count, 1);
 	loop_for(30);
@@ -335,7 +335,7 @@ static void test_session_cut_off_is_passed_over(void **state)
 	wait_for_name(1, 11, "a", -1);
 	sessions[0].state = SESSION_DISCONNECTED;
 	make_live("a");
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	expect_silence(0);
 	expect_answer(1, WIRE_GRANT, 11);
 	assert_int_equal(broker.registry->grant_count, 1);
@@ -349,18 +349,18 @@ static void invariant_5_waits_are_bounded(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 1024; i++) {
 		snprintf(acquire.name, sizeof acquire.name, "n%u", i % 7);
-		assert_int_equal(waiting_acquire(&broker, sessions[0].id, i, &acquire), 0);
+		assert_int_equal(name_wait_acquire(&broker, sessions[0].id, i, &acquire), 0);
 	}
-	assert_int_equal(waiting_acquire(&broker, sessions[0].id, 1, &acquire), -EDQUOT);
+	assert_int_equal(name_wait_acquire(&broker, sessions[0].id, 1, &acquire), -EDQUOT);
 	assert_non_null(strstr(error_text(), "1024 acquires wait and this one has 1024"));
 	strcpy(acquire.name, "other");
-	assert_int_equal(waiting_acquire(&broker, sessions[0].id, 1, &acquire), -EDQUOT);
+	assert_int_equal(name_wait_acquire(&broker, sessions[0].id, 1, &acquire), -EDQUOT);
 	wait_for_name(1, 11, "n3", -1);
 	forget(0);
 	assert_int_equal(broker.waiting->count, 1);
 	wait_for_name(0, 12, "n3", -1);
 	make_live("n3");
-	waiting_wake_name(&broker, "n3");
+	waking_name(&broker, "n3");
 	expect_answer(1, WIRE_GRANT, 11);
 	expect_answer(0, WIRE_GRANT, 12);
 	assert_null(broker.waiting->names);
@@ -375,7 +375,7 @@ static void wait_for_newer(unsigned i, uint64_t request, const char *name, uint6
 	struct wire_newer newer = { .generation = generation, .timeout_ms = timeout_ms };
 
 	strcpy(newer.name, name);
-	assert_int_equal(waiting_newer(&broker, sessions[i].id, request, &newer), 0);
+	assert_int_equal(name_wait_newer(&broker, sessions[i].id, request, &newer), 0);
 }
 
 static void test_a_question_is_answered_when_the_name_is_anothers(void **state)
@@ -390,12 +390,12 @@ static void test_a_question_is_answered_when_the_name_is_anothers(void **state)
 	wait_for_name(2, 12, "b", -1);
 	registry_unlink(broker.registry, buffer);
 	registry_rename(broker.registry, next, "a");
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	told = expect_answer(0, WIRE_INFO, 10);
 	assert_true(told.info.generation == next->serial && told.info.generation > generation);
 	expect_silence(1);
 	registry_rename(broker.registry, next, "b");
-	waiting_wake_name(&broker, "b");
+	waking_name(&broker, "b");
 	expect_answer(1, WIRE_INFO, 11);
 	expect_answer(2, WIRE_GRANT, 12);
 	assert_null(broker.waiting->names);
@@ -416,7 +416,7 @@ static void test_a_question_expires_once_and_in_time(void **state)
 	refused = expect_answer(0, WIRE_REFUSED, 10).refused;
 	assert_int_equal(refused.error, -ETIMEDOUT);
 	assert_non_null(strstr(refused.text, "no newer buffer 'a' appeared within 100 ms"));
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	expect_silence(0);
 	expect_answer(1, WIRE_INFO, 11);
 }
@@ -437,11 +437,11 @@ static void invariant_5_who_asks_again_waits_for_the_next(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ASKING; i++)
 		wait_for_newer(0, i, "a", 0, -1);
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	for (; more && passes < ASKING; passes++) {
 		for (; answer(0, &message); told++)
 			wait_for_newer(0, message.request, "a", generation, -1);
-		more = waiting_wake_more(&broker);
+		more = waking_more(&broker);
 	}
 	while (answer(0, &message))
 		told++;
@@ -450,7 +450,7 @@ static void invariant_5_who_asks_again_waits_for_the_next(void **state)
 	/* those that are left wait in the order in which they came, and the first is not passed over */
 	wait_for_newer(1, 11, "a", generation, -1);
 	forget(0);
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	expect_answer(1, WIRE_INFO, 11);
 	assert_null(broker.waiting->names);
 }
@@ -473,13 +473,13 @@ static void invariant_5_names_take_turns(void **state)
 		wait_for_newer(i % 2, i, i % 2 ? "b" : "a", 0, -1);
 	make_live("a");
 	make_live("b");
-	waiting_wake_name(&broker, "a");
-	waiting_wake_name(&broker, "b");
+	waking_name(&broker, "a");
+	waking_name(&broker, "b");
 	for (unsigned pass = 0; pass < 2; pass++) {
 		assert_int_equal(count_answers(0), 16);
 		assert_int_equal(count_answers(1), 16);
-		assert_true(waiting_wake_more(&broker));
-		assert_int_equal(waiting_wake_more(&broker), pass == 0);
+		assert_true(waking_more(&broker));
+		assert_int_equal(waking_more(&broker), pass == 0);
 	}
 	assert_int_equal(count_answers(0) + count_answers(1), 2 * (ASKING - 32));
 	assert_null(broker.waiting->names);
@@ -493,16 +493,16 @@ static void test_who_is_left_waits_for_the_next_of_the_name(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ASKING; i++)
 		wait_for_newer(i == ASKING - 1 ? 1 : 0, i, "a", 0, -1);
-	waiting_wake_name(&broker, "a");
+	waking_name(&broker, "a");
 	wait_for_newer(2, 12, "a", 0, -1);
 	forget(1);
 	registry_unlink(broker.registry, buffer);
-	while (waiting_wake_more(&broker))
+	while (waking_more(&broker))
 		;
 	expect_silence(2);
 	make_live("a");
-	waiting_wake_name(&broker, "a");
-	while (waiting_wake_more(&broker))
+	waking_name(&broker, "a");
+	while (waking_more(&broker))
 		;
 	expect_answer(2, WIRE_INFO, 12);
 	expect_silence(1);
@@ -516,7 +516,7 @@ static struct buffer *drain(unsigned i, uint64_t request, int timeout_ms)
 {
 	struct buffer *buffer = make_live("a");
 
-	assert_int_equal(waiting_drain(&broker, buffer, sessions[i].id, request, timeout_ms), 0);
+	assert_int_equal(drain_wait(&broker, buffer, sessions[i].id, request, timeout_ms), 0);
 	assert_int_equal(broker.waiting->count, 1);
 	return buffer;
 }
@@ -527,14 +527,14 @@ static void test_a_drain_is_answered_once_by_the_free_alone(void **state)
 
 	(void)state;
 	make_live("b");
-	waiting_wake_name(&broker, "a");
-	waiting_drained(&broker, registry_find(broker.registry, "b")->serial);
+	waking_name(&broker, "a");
+	drain_ended(&broker, registry_find(broker.registry, "b")->serial);
 	loop_for(10);
 	expect_silence(0);
-	waiting_drained(&broker, buffer->serial);
+	drain_ended(&broker, buffer->serial);
 	expect_answer(0, WIRE_DONE, 10);
 	assert_int_equal(broker.waiting->count, 0);
-	waiting_drained(&broker, buffer->serial);
+	drain_ended(&broker, buffer->serial);
 	expect_silence(0);
 }
 
@@ -553,7 +553,7 @@ static void test_a_drain_expires_once_and_in_time(void **state)
 	assert_non_null(strstr(message.refused.text, "'a'"));
 	assert_int_equal(broker.waiting->count, 0);
 	assert_null(broker.waiting->drains);
-	waiting_drained(&broker, buffer->serial);
+	drain_ended(&broker, buffer->serial);
 	expect_silence(0);
 }
 
@@ -563,7 +563,7 @@ static void test_a_drain_that_ends_in_time_does_not_expire(void **state)
 	struct buffer *buffer = drain(0, 10, 20);
 
 	(void)state;
-	waiting_drained(&broker, buffer->serial);
+	drain_ended(&broker, buffer->serial);
 	expect_answer(0, WIRE_DONE, 10);
 	loop_for(50);
 	expect_silence(0);
@@ -575,11 +575,11 @@ static void test_drains_of_the_gone_and_the_cut_are_passed_over(void **state)
 	struct buffer *buffer = make_live("a"), *late = make_live("b"), *cut = make_live("c");
 
 	(void)state;
-	assert_int_equal(waiting_drain(&broker, buffer, 99, 10, -1), 0);
-	assert_int_equal(waiting_drain(&broker, late, 99, 11, 10), 0);
-	assert_int_equal(waiting_drain(&broker, cut, sessions[0].id, 12, 10), 0);
+	assert_int_equal(drain_wait(&broker, buffer, 99, 10, -1), 0);
+	assert_int_equal(drain_wait(&broker, late, 99, 11, 10), 0);
+	assert_int_equal(drain_wait(&broker, cut, sessions[0].id, 12, 10), 0);
 	sessions[0].state = SESSION_DISCONNECTED;
-	waiting_drained(&broker, buffer->serial);
+	drain_ended(&broker, buffer->serial);
 	loop_for(30);
 	expect_silence(0);
 	assert_int_equal(broker.waiting->count, 0);
@@ -592,15 +592,15 @@ static void test_a_gone_sessions_drain_is_dropped(void **state)
 	struct buffer *buffer = drain(0, 10, 20), *others = make_live("b");
 
 	(void)state;
-	assert_int_equal(waiting_drain(&broker, others, sessions[1].id, 11, -1), 0);
+	assert_int_equal(drain_wait(&broker, others, sessions[1].id, 11, -1), 0);
 	forget(0);
 	assert_int_equal(broker.waiting->count, 1);
-	waiting_drained(&broker, buffer->serial);
+	drain_ended(&broker, buffer->serial);
 	loop_for(40);
 	expect_silence(0);
 	/* nor are they dropped when the broker stops: they are answered when the memory is freed */
 	waiting_forget_all(&broker);
-	waiting_drained(&broker, others->serial);
+	drain_ended(&broker, others->serial);
 	expect_answer(1, WIRE_DONE, 11);
 }
 
@@ -623,12 +623,12 @@ static void test_a_drain_outlives_its_buffer(void **state)
 	uint64_t serial = answered->serial;
 
 	(void)state;
-	assert_int_equal(waiting_drain(&broker, expiring, sessions[1].id, 11, 10), 0);
+	assert_int_equal(drain_wait(&broker, expiring, sessions[1].id, 11, 10), 0);
 	registry_unlink(broker.registry, answered);
 	registry_unlink(broker.registry, expiring);
 	assert_null(broker.registry->serials);
 	expect_silence(0);
-	waiting_drained(&broker, serial);
+	drain_ended(&broker, serial);
 	expect_answer(0, WIRE_DONE, 10);
 	loop_for(30);
 	expect_answer(1, WIRE_REFUSED, 11);
@@ -640,7 +640,7 @@ static void test_a_free_answers_the_drain(void **state)
 	struct buffer *buffer = drain(0, 10, -1);
 
 	(void)state;
-	broker.registry->hooks.ended = waiting_drained;
+	broker.registry->hooks.ended = drain_ended;
 	registry_unlink(broker.registry, buffer);
 	expect_answer(0, WIRE_DONE, 10);
 	assert_null(broker.waiting->drains);
@@ -654,15 +654,15 @@ static void test_a_stop_ends_all_waits_but_drains(void **state)
 	(void)state;
 	wait_for_name(0, 11, "c", -1);
 	wait_for_name(1, 12, "c", -1);
-	assert_int_equal(waiting_drain(&broker, second, sessions[1].id, 13, -1), 0);
+	assert_int_equal(drain_wait(&broker, second, sessions[1].id, 13, -1), 0);
 	assert_int_equal(broker.waiting->count, 4);
 	waiting_forget_all(&broker);
 	assert_int_equal(broker.waiting->count, 2);
 	assert_null(broker.waiting->names);
 	assert_int_equal(expect_answer(0, WIRE_REFUSED, 11).refused.error, -ENOENT);
 	assert_int_equal(expect_answer(1, WIRE_REFUSED, 12).refused.error, -ENOENT);
-	waiting_drained(&broker, first->serial);
-	waiting_drained(&broker, second->serial);
+	drain_ended(&broker, first->serial);
+	drain_ended(&broker, second->serial);
 	expect_answer(0, WIRE_DONE, 10);
 	expect_answer(1, WIRE_DONE, 13);
 }
