@@ -45,14 +45,16 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/option-table.c broker/base/option-table.h \
 	broker/base/process-start.c broker/base/process-start.h \
 	broker/session/outbox.c broker/session/outbox.h \
+	broker/registry/notices.c broker/registry/notices.h \
+	broker/registry/objects.h \
 	broker/registry/places.c broker/registry/places.h \
 	broker/memory/allocation.c broker/memory/allocation.h \
 	broker/memory/memory.c broker/memory/memory.h \
 	broker/memory/pool.c broker/memory/pool.h \
-	broker/memory/reclaim.c broker/memory/reclaim.h \
 	broker/registry/registry.c broker/registry/registry.h \
 	broker/base/tracked.c broker/base/tracked.h \
 	broker/base/reopen.c broker/base/reopen.h \
+	broker/request/reclaim.c broker/request/reclaim.h \
 	broker/request/refusal.c broker/request/refusal.h \
 	broker/session/greeting.c broker/session/greeting.h \
 	broker/session/serve.c broker/session/serve.h \

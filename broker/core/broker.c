@@ -18,19 +18,19 @@
 #include "broker/base/log.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
-#include "broker/memory/reclaim.h"
 #include "broker/memory/workers.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/marks.h"
+#include "broker/registry/notices.h"
 #include "broker/registry/registry.h"
 #include "broker/request/acquire.h"
 #include "broker/request/create-queue.h"
 #include "broker/request/delegation.h"
 #include "broker/request/dispatch.h"
-#include "broker/request/drains.h"
 #include "broker/request/ending.h"
 #include "broker/request/inquiry.h"
 #include "broker/request/manage.h"
+#include "broker/request/reclaim.h"
 #include "broker/request/waiting.h"
 #include "broker/request/waking.h"
 #include "broker/session/connections.h"
@@ -243,7 +243,7 @@ static void tell_of_predecessor(struct broker *broker)
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
 		int listener)
 {
-	static const struct registry_hooks hooks = { acquire_notice, delegation_forget, drain_ended };
+	static const struct registry_hooks hooks = { acquire_notice, delegation_forget };
 	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
 	static const struct session_hooks session_hooks = { dispatch_message, ending_expire, ending_silence,
 							    ending_end };
@@ -406,7 +406,7 @@ void broker_pass(struct broker *broker, bool wait)
 {
 	bool more = sessions_serve(broker);
 
-	more |= registry_notify(broker->registry);
+	more |= notices_more(broker->registry);
 	more |= waking_more(broker);
 	more |= inquiry_more(broker);
 	follow_changes(broker);

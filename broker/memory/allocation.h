@@ -61,6 +61,8 @@ struct allocation {
 	struct slab          slab;
 	bool                 is_private; /* its mode or owner changed, or others may have it by a ticket */
 	bool                 reclaimed;  /* evicted while idle, for others: when it is closed it goes to the device */
+	bool                 untold;     /* evicted, and in memory->evicted: */
+	struct allocation   *evicted_prev, *evicted_next;
 
 	/* what keeps it: counts of the registry's */
 	unsigned             named; /* buffers in it that still have their name */

@@ -60,7 +60,6 @@ void memory_decide_free(struct memory *memory, struct allocation *allocation)
 	if (allocation->busy) /* the device still works for it: this is decided again when it has */
 		return;
 	allocation->state = ALLOCATION_FREEING;
-	memory->hooks.freeing(memory->hooks.context, allocation);
 	usage_left(&memory->usages, &allocation->leaving);
 	while (allocation->chunks)
 		chunk_release(memory, allocation, allocation->chunks->chunk_prev);
@@ -72,7 +71,24 @@ void memory_evict(struct memory *memory, struct allocation *allocation)
 	withdraw(memory, allocation);
 	allocation->slab.closed = true;
 	allocation->state = ALLOCATION_EVICTED;
-	memory->hooks.evicted(memory->hooks.context, allocation);
+	allocation->untold = true;
+	DL_APPEND2(memory->evicted, allocation, evicted_prev, evicted_next);
+}
+
+static void evicted_leave(struct memory *memory, struct allocation *allocation)
+{
+	if (allocation->untold)
+		DL_DELETE2(memory->evicted, allocation, evicted_prev, evicted_next);
+	allocation->untold = false;
+}
+
+struct allocation *memory_take_evicted(struct memory *memory)
+{
+	struct allocation *allocation = memory->evicted;
+
+	if (allocation)
+		evicted_leave(memory, allocation);
+	return allocation;
 }
 
 /* Idle memory beyond the bound, or that another create needs. It is counted on until it is closed. */
@@ -149,6 +165,7 @@ static void allocation_drop(struct memory *memory, struct allocation *allocation
 {
 	assert(!allocation->buffers && !allocation->grants && !allocation->named && !allocation->used);
 	withdraw(memory, allocation);
+	evicted_leave(memory, allocation);
 	slab_deinit(&allocation->slab);
 	DL_DELETE(memory->allocations, allocation);
 	memory->bytes -= allocation->span;
@@ -236,18 +253,15 @@ void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t
 {
 	if (memory->orders.clean(memory->orders.context, allocation, range, serial))
 		allocation->busy++;
-	else
-		memory->hooks.cleaned(memory->hooks.context, serial);
 	memory_decide_free(memory, allocation);
 }
 
-void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial, int error)
+void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, int error)
 {
 	allocation->busy--;
 	if (!error)
 		slab_vacate(&memory->slabs, &allocation->slab, range);
 	memory_decide_free(memory, allocation);
-	memory->hooks.cleaned(memory->hooks.context, serial);
 }
 
 /* ---- an allocation that grows ---- */
@@ -310,15 +324,9 @@ struct buffer *memory_released(struct memory *memory, struct allocation *allocat
 	struct buffer *buffers = allocation->buffers;
 
 	assert(allocation->state == ALLOCATION_FREEING);
-	memory->hooks.released(memory->hooks.context, allocation);
 	allocation->buffers = NULL;
 	allocation_drop(memory, allocation);
 	return buffers;
-}
-
-void memory_forget(struct memory *memory, struct buffer *buffers)
-{
-	memory->hooks.forget(memory->hooks.context, buffers);
 }
 
 /* ---- another owner ---- */

@@ -6,8 +6,8 @@
  * The registry (above) asks for a range, counts in the allocation what keeps it (names, grants), and calls
  * memory_decide_free() whenever such a count fell. That function decides that an allocation is freed;
  * memory_shrink() and memory_not_grown() give back chunks, which nobody maps, of an allocation that stays.
- * reclaim.c has the device's thread free it. Knows nothing of names, buffers and sessions: what they have
- * to do with an allocation is done by the registry's hooks.
+ * request/reclaim.c has the device's thread free it. Knows nothing of names, buffers and sessions: the registry
+ * asks it what was evicted, and request/reclaim.c tells the registry what the device has done.
  */
 #ifndef GPUB_MEMORY_H
 #define GPUB_MEMORY_H
@@ -19,26 +19,11 @@
 #include "addresses.h"
 #include "allocation.h"
 
-/* Set by the registry. */
-struct memory_hooks {
-	/* The allocation was evicted: everybody who maps it is to be asked to close it. */
-	void (*evicted)(void *context, struct allocation *allocation);
-	/* It is about to be freed, or zeroed for the pool. */
-	void (*freeing)(void *context, struct allocation *allocation);
-	/* That is done. */
-	void (*released)(void *context, struct allocation *allocation);
-	/* The buffers that were in it are to be forgotten, and drains of them answered. */
-	void (*forget)(void *context, struct buffer *buffers);
-	/* The range of the buffer with that serial is clean, or will never be used again. */
-	void (*cleaned)(void *context, uint64_t serial);
-	void *context;
-};
-
-/* How decisions are carried out: reclaim.c, except in unit tests. */
+/* How decisions are carried out: request/reclaim.c, except in unit tests. */
 struct memory_orders {
-	/* Has a range zeroed, then calls memory_cleaned(). False: out of memory; the range is never used again. */
+	/* Has the range of the buffer with that serial zeroed, then calls memory_cleaned(). False: out of memory. */
 	bool (*clean)(void *context, struct allocation *allocation, uint32_t range, uint64_t serial);
-	/* Has the allocation freed, or zeroed for the pool, then calls memory_released(). */
+	/* Has the allocation, which nothing can touch, freed or zeroed for the pool, then calls memory_released(). */
 	void (*release)(void *context, struct allocation *allocation);
 	void *context;
 };
@@ -47,13 +32,13 @@ struct memory {
 	struct slabs         slabs; /* those with room */
 	struct usages        usages; /* what each user has of each device, the pool included */
 	struct allocation   *allocations; /* all but the pool's */
+	struct allocation   *evicted;     /* holders are yet to be asked to close these: memory_take_evicted() */
 	uint64_t             bytes;       /* in all of these */
 	uint64_t             next;        /* allocation's serial */
 	struct accounting   *accounting;
 	unsigned             exported;    /* the kind of export of buffers that need no other one */
 	unsigned             descriptors; /* that the device keeps open for an allocation, without its export */
 	struct addresses     addresses;
-	struct memory_hooks  hooks;
 	struct memory_orders orders;
 };
 
@@ -68,7 +53,10 @@ void memory_deinit(struct memory *memory); /* no buffer and no grant is left; me
 int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t span, bool alone,
 		struct allocation **allocation, uint32_t *range);
 
-/* The allocation, which is new and of one buffer, may grow up to so many bytes: each process reserves addresses for them. */
+/*
+ * The allocation, which is new and of one buffer, may grow up to so many bytes: each process reserves addresses for
+ * them.
+ */
 void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes);
 
 /*
@@ -92,8 +80,11 @@ void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t
  */
 void memory_decide_free(struct memory *memory, struct allocation *allocation);
 
-/* It serves no new buffer, and who maps it is asked to close it. */
+/* The allocation serves no new buffer, and is in the list of those whose holders are to be asked to close them. */
 void memory_evict(struct memory *memory, struct allocation *allocation);
+
+/* Takes the first allocation off that list: the caller asks its holders. NULL: the list is empty. */
+struct allocation *memory_take_evicted(struct memory *memory);
 
 /* Once no buffer is in it, it is kept for its owner's next one. */
 bool memory_keeps(const struct memory *memory, const struct allocation *allocation);
@@ -136,14 +127,13 @@ void memory_shrink(struct memory *memory, struct allocation *allocation, uint64_
 
 /* ---- for whoever carries out the orders ---- */
 
-/* The range of the buffer with that serial is zeroed, or could not be. */
-void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial, int error);
+/* The range is zeroed, or could not be. The allocation may be gone afterwards. */
+void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, int error);
 
 /*
- * It is freed, or zeroed for the pool: the allocation is the caller's. Returns the buffers that were in it, for
- * memory_forget(), which answers drains of them.
+ * The allocation is freed, or zeroed for the pool: it is the caller's. Returns the buffers that were in it, to be
+ * forgotten (registry_released()).
  */
 struct buffer *memory_released(struct memory *memory, struct allocation *allocation);
-void memory_forget(struct memory *memory, struct buffer *buffers);
 
 #endif

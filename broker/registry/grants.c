@@ -9,6 +9,7 @@
 
 #include "broker/users/accounting.h"
 #include "common/error.h"
+#include "notices.h"
 #include "places.h"
 #include "registry.h"
 

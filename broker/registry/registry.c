@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "common/layout.h"
 #include "marks.h"
+#include "notices.h"
 #include "places.h"
 #include "timeline.h"
 
@@ -25,143 +26,6 @@ static void word_store(struct registry *registry, const struct buffer *buffer, e
 {
 	atomic_store_explicit(&registry->board_words[buffer->place], BOARD_WORD(buffer->serial, state),
 			      memory_order_release);
-}
-
-/* ---- notices ---- */
-
-#define NOTICES 16 /* in one step: more could hold up others (invariant 5) */
-
-static void notices_send_later(struct registry *registry, struct notices *notices)
-{
-	notices->queued = notices->use || notices->grant;
-	if (notices->queued)
-		DL_APPEND(registry->notices, notices);
-}
-
-static void notices_cancel(struct registry *registry, struct notices *notices)
-{
-	if (notices->queued)
-		DL_DELETE(registry->notices, notices);
-	notices->queued = false;
-}
-
-/* What the use was told of, or began behind, it is not told again: its session may not read, and must not be flooded. */
-static void use_tell(struct registry *registry, struct use *use)
-{
-	if (use->key.serial != use->buffer->serial) /* people find it by the serial that its buffer has now */
-		tracked_changed(registry->tracking, &use->tracked);
-	if (use->told || (use->buffer->state == BUFFER_LIVE && use->key.serial == use->buffer->serial))
-		return;
-	use->told = true;
-	if (!use->grant->orphaned)
-		registry->hooks.notice(registry->context, use->grant, use->key.serial);
-}
-
-void notices_pass(const struct use *use)
-{
-	struct notices *notices = &use->buffer->notices;
-
-	notices->use = use->next;
-	if (notices->use || !notices->again)
-		return;
-	notices->again = false;
-	notices->use = use->buffer->uses;
-}
-
-static void notice_next(struct registry *registry, struct notices *notices)
-{
-	struct use *use = notices->use;
-	struct grant *grant = notices->grant;
-
-	if (use) {
-		notices_pass(use);
-		use_tell(registry, use);
-		return;
-	}
-	notices->grant = grant->next;
-	if (!grant->orphaned)
-		registry->hooks.notice(registry->context, grant, 0);
-}
-
-/* Returns how many are left of the number. */
-static unsigned send_some(struct registry *registry, struct notices *notices, unsigned most)
-{
-	notices_cancel(registry, notices);
-	for (; most && (notices->use || notices->grant); most--)
-		notice_next(registry, notices);
-	notices_send_later(registry, notices);
-	return most;
-}
-
-/* To all that notices->use or notices->grant begins with: to the first ones at once, to the others in later passes. */
-static void notices_send(struct registry *registry, struct notices *notices)
-{
-	send_some(registry, notices, NOTICES);
-}
-
-bool registry_notify(struct registry *registry)
-{
-	unsigned most = NOTICES;
-
-	while (most && registry->notices)
-		most = send_some(registry, registry->notices, most);
-	return registry->notices;
-}
-
-/* ---- the memory's hooks ---- */
-
-static void on_evicted(void *context, struct allocation *allocation)
-{
-	allocation->notices.grant = allocation->grants;
-	if (allocation->reclaimed) /* in the middle of somebody's create, and maybe one of many */
-		notices_send_later(context, &allocation->notices);
-	else
-		notices_send(context, &allocation->notices);
-}
-
-static void on_cleaned(void *context, uint64_t serial)
-{
-	struct registry *registry = context;
-
-	if (registry->hooks.ended)
-		registry->hooks.ended(registry->context, serial);
-}
-
-static void buffer_destroy(struct registry *registry, struct buffer *buffer);
-
-static void on_freeing(void *context, struct allocation *allocation)
-{
-	struct registry *registry = context;
-	struct buffer *buffer;
-
-	DL_FOREACH(allocation->buffers, buffer)
-		tracked_changed(registry->tracking, &buffer->tracked);
-}
-
-/* The buffers outlive it until they are forgotten. The status file may be written in between, without them. */
-static void on_released(void *context, struct allocation *allocation)
-{
-	struct registry *registry = context;
-	struct buffer *buffer;
-
-	notices_cancel(registry, &allocation->notices);
-	DL_FOREACH(allocation->buffers, buffer) {
-		tracked_end(registry->tracking, &buffer->tracked);
-		buffer->allocation = NULL;
-	}
-}
-
-static void on_forget(void *context, struct buffer *buffers)
-{
-	struct registry *registry = context;
-	struct buffer *buffer, *next;
-	uint64_t serial;
-
-	DL_FOREACH_SAFE(buffers, buffer, next) {
-		serial = buffer->serial;
-		buffer_destroy(registry, buffer);
-		on_cleaned(registry, serial);
-	}
 }
 
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
@@ -174,7 +38,6 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 				       .context = context,
 				       .next_serial = 1,
 				       .next_grant = 1 };
-	memory->hooks = (struct memory_hooks){ on_evicted, on_freeing, on_released, on_forget, on_cleaned, registry };
 	if (places_init(&registry->words, buffers))
 		goto no_memory;
 	if (places_init(&registry->handles, handles))
@@ -193,6 +56,8 @@ bool registry_empty(const struct registry *registry)
 {
 	return !registry->memory->allocations;
 }
+
+static void buffer_destroy(struct registry *registry, struct buffer *buffer);
 
 /* ---- reserving ---- */
 
@@ -381,6 +246,40 @@ static void buffer_destroy(struct registry *registry, struct buffer *buffer)
 	tracked_end(registry->tracking, &buffer->tracked);
 	free(buffer->layout);
 	free(buffer);
+}
+
+/* ---- the end of memory ---- */
+
+void registry_freeing(struct registry *registry, const struct allocation *allocation)
+{
+	struct buffer *buffer;
+
+	DL_FOREACH(allocation->buffers, buffer)
+		tracked_changed(registry->tracking, &buffer->tracked);
+}
+
+struct buffer *registry_released(struct registry *registry, struct allocation *allocation)
+{
+	struct buffer *buffer;
+
+	notices_cancel(registry, &allocation->notices);
+	DL_FOREACH(allocation->buffers, buffer) {
+		tracked_end(registry->tracking, &buffer->tracked);
+		buffer->allocation = NULL;
+	}
+	return memory_released(registry->memory, allocation);
+}
+
+uint64_t registry_forget(struct registry *registry, struct buffer **buffers)
+{
+	struct buffer *buffer = *buffers;
+	uint64_t serial = buffer ? buffer->serial : 0;
+
+	if (!buffer)
+		return 0;
+	DL_DELETE(*buffers, buffer);
+	buffer_destroy(registry, buffer);
+	return serial;
 }
 
 bool registry_keeps(const struct registry *registry, const struct buffer *buffer)

@@ -1388,7 +1388,7 @@ inline grant_give(c, redeemed) {
 	:: else -> if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!REFUSED,R,0,0 fi
 	fi; R=0; g=0; n=0; s=0
 }
-inline request_grant(c) {
+inline acquire_named(c) {
 	atomic { !gone[c] && c2b[c]?[ACQUIRE,_,_] -> c2b[c]?ACQUIRE(R,n);
 #ifdef SEALS
 		u=ASKED_TO_WRITE;
@@ -1405,7 +1405,7 @@ inline request_grant(c) {
 		}
 }
 #ifdef SEALS
-inline handle_rights(c) {
+inline acquire_rights(c) {
 	atomic { !gone[c] && c2b[c]?[RIGHTS,_,_] -> c2b[c]?RIGHTS(g,s);
 		if
 		:: !(GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE) -> n=3
@@ -1437,20 +1437,20 @@ inline manage_seal() {
 		if :: hup[0] :: else -> assert(nfull(b2c[0])); b2c[0]!DONE,NA,n,0 fi; n=0; g=0; s=0 }
 }
 #else
-#define handle_rights(c) false
+#define acquire_rights(c) false
 #define manage_seal() false
 #endif
 #ifdef REDEEMS
-inline handle_redeem(c) {
+inline acquire_redeem(c) {
 	atomic { !gone[c] && c2b[c]?[REDEEM,_,_] -> c2b[c]?REDEEM(R,s);
 		if :: state[s]==wLIVE :: else -> s=0 fi;                       /* delegation_check */
 		g=1; do :: g<=MG -> assert(!GRANTED(c,g) || !OWN(c,g) || USE(c,g)); g++ :: else -> break od;
 		grant_give(c, 1) }
 }
 #else
-#define handle_redeem(c) false
+#define acquire_redeem(c) false
 #endif
-inline handle_closed(c) {
+inline acquire_closed(c) {
 	atomic { !gone[c] && c2b[c]?[CLOSED,_,_] -> c2b[c]?CLOSED(g,s);
 #ifdef F_NOGID
 		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==s -> grant_end(c,g) :: else fi; g++ :: else -> break od;
@@ -1475,7 +1475,7 @@ inline handle_closed(c) {
 #define KEPT(s) true
 #endif
 inline notice_close(c, g) { if :: hup[c] :: else -> assert(nfull(notices[c])); notices[c]!NOTICE,g,0,0 fi }
-inline handle_idle(c) {
+inline acquire_quiesced(c) {
 	atomic { !gone[c] && c2b[c]?[QUIESCED,_,_] -> c2b[c]?QUIESCED(g,s);
 #ifdef F_RENAMEKEY
 		if :: RENAMED(s) -> s=renamed[s] :: else fi;
@@ -1515,7 +1515,7 @@ inline handle_forged() {
 		g=0; s=0 }
 }
 #endif
-inline handle_leave(c) {
+inline ending_leave(c) {
 	atomic { c2b[c]?[LEAVE,_,_] -> c2b[c]?LEAVE(_,_); if :: hup[c] :: else -> b2c[c]!LEFT,0,0,0 fi }
 }
 #ifdef F_RESET
@@ -1542,13 +1542,13 @@ inline session_end(c) {
 }
 /*
  * To each open grant for which the condition holds, unless it is held. LATER: each notice goes at any later moment, unless its use or
- * its grant has ended by then: the broker sends many notices a few at a time (registry_notify)
+ * its grant has ended by then: the broker sends many notices a few at a time (notices_more)
  */
 #ifdef LATER
 byte due[NC*(MG+1)], dues[NC];         /* a bit for each buffer, the lowest for all of the mapping; how many bits */
 #define DUE_TO(c,g) due[(c)*(MG+1)+(g)]
 #define SENDS(c,g,what) DUE_TO(c,g)=DUE_TO(c,g)|(1<<(what)); dues[c]++
-inline registry_notify(c) {
+inline notices_more(c) {
 	atomic { dues[c] -> dues[c]--;
 		g=1; do :: !DUE_TO(c,g) -> g++ :: else -> break od;
 		s=0; do :: !((DUE_TO(c,g)>>s)&1) -> s++ :: else -> break od;
@@ -1559,7 +1559,7 @@ inline registry_notify(c) {
 }
 #else
 #define SENDS(c,g,what) assert(nfull(notices[c])); notices[c]!NOTICE,g,what,0
-#define registry_notify(c) false       /* never */
+#define notices_more(c) false       /* never */
 #endif
 inline notices_send(which, what) {
 	c=0; do :: c<NC -> g=1;
@@ -1668,11 +1668,11 @@ inline resolved(s) {            /* but for what living processes of other users 
 proctype Broker() {
 	byte c, g, s, n, R, u, X;
 	do
-	:: request_grant(0) :: handle_redeem(0) :: handle_closed(0) :: handle_idle(0) :: handle_leave(0) :: session_end(0)
-	:: registry_notify(0) :: handle_rights(0) :: manage_seal()
+	:: acquire_named(0) :: acquire_redeem(0) :: acquire_closed(0) :: acquire_quiesced(0) :: ending_leave(0) :: session_end(0)
+	:: notices_more(0) :: acquire_rights(0) :: manage_seal()
 #if NC>1
-	:: request_grant(1) :: handle_redeem(1) :: handle_closed(1) :: handle_idle(1) :: handle_leave(1) :: session_end(1)
-	:: registry_notify(1) :: handle_rights(1)
+	:: acquire_named(1) :: acquire_redeem(1) :: acquire_closed(1) :: acquire_quiesced(1) :: ending_leave(1) :: session_end(1)
+	:: notices_more(1) :: acquire_rights(1)
 #endif
 #ifdef FORGES
 	:: handle_forged()

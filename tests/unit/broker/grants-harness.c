@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/registry/notices.h"
 #include "broker/users/identity.h"
 
 _Atomic uint64_t words[BUFFERS];
@@ -19,6 +20,7 @@ uint64_t ended_serials[MANY];
 unsigned notice_count, clean_count, release_count, ended_count;
 bool can_clean;
 void (*and_ended)(const struct buffer *buffer);
+void (*note_end)(uint64_t serial);
 
 /* ---- the hooks ---- */
 
@@ -41,6 +43,12 @@ static void expect_ended(const struct buffer *buffer)
 		ended_serials[ended_count++ % MANY] = buffer->serial;
 }
 
+static void tell_of_end(uint64_t serial)
+{
+	if (note_end)
+		note_end(serial);
+}
+
 static bool on_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
 {
 	struct buffer *buffer;
@@ -54,6 +62,8 @@ static bool on_clean(void *context, struct allocation *allocation, uint32_t rang
 		assert_false(cleanings[i].allocation == allocation && cleanings[i].range == range);
 	if (can_clean)
 		cleanings[clean_count++] = (struct cleaning){ allocation, range, serial };
+	else
+		tell_of_end(serial);
 	return can_clean;
 }
 
@@ -71,7 +81,7 @@ static void on_release(void *context, struct allocation *allocation)
 
 int setup(void **state)
 {
-	static const struct registry_hooks hooks = { on_notice, NULL, NULL };
+	static const struct registry_hooks hooks = { on_notice, NULL };
 	static const struct memory_orders orders = { on_clean, on_release, &device_memory };
 	int error;
 
@@ -79,6 +89,7 @@ int setup(void **state)
 	notice_count = clean_count = release_count = ended_count = 0;
 	can_clean = true;
 	and_ended = NULL;
+	note_end = NULL;
 	memset(grants, 0, sizeof grants);
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
@@ -95,12 +106,17 @@ void clean_one(int error)
 
 	assert_true(clean_count > 0);
 	memmove(cleanings, cleanings + 1, --clean_count * sizeof *cleanings);
-	memory_cleaned(&device_memory, first.allocation, first.range, first.serial, error);
+	memory_cleaned(&device_memory, first.allocation, first.range, error);
+	tell_of_end(first.serial);
 }
 
 void released(struct allocation *allocation)
 {
-	memory_forget(&device_memory, memory_released(&device_memory, allocation));
+	struct buffer *buffers = registry_released(&registry, allocation);
+	uint64_t serial;
+
+	while ((serial = registry_forget(&registry, &buffers)))
+		tell_of_end(serial);
 	allocation_free(allocation);
 }
 
@@ -276,6 +292,7 @@ void expect_evicted(struct allocation *allocation, struct grant *grant)
 
 	assert_true((allocation->state == ALLOCATION_EVICTED));
 	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
+	notices_more(&registry);
 	expect_notice(notice_count - 1, grant, 0);
 	next = live("next");
 	assert_ptr_not_equal(next->allocation, allocation);

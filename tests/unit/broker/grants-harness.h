@@ -53,6 +53,7 @@ extern uint64_t ended_serials[MANY];                  /* serials */
 extern unsigned notice_count, clean_count, release_count, ended_count;
 extern bool can_clean;
 extern void (*and_ended)(const struct buffer *buffer); /* an oracle's */
+extern void (*note_end)(uint64_t serial); /* the buffer with that serial has no memory any more; NULL */
 
 int setup(void **state);
 void clean_one(int error);

@@ -47,7 +47,7 @@ static void on_release(void *context, struct allocation *allocation)
 
 int setup(void **state)
 {
-	static const struct registry_hooks hooks = { on_notice, NULL, NULL };
+	static const struct registry_hooks hooks = { on_notice, NULL };
 	static const struct memory_orders orders = { on_clean, on_release, &memory };
 
 	(void)state;
@@ -61,7 +61,10 @@ int setup(void **state)
 
 void released(struct allocation *allocation)
 {
-	memory_forget(&memory, memory_released(&memory, allocation));
+	struct buffer *buffers = registry_released(&registry, allocation);
+
+	while (registry_forget(&registry, &buffers))
+		;
 	allocation_free(allocation);
 }
 

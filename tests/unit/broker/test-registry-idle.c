@@ -6,6 +6,8 @@
 
 #include "grants-harness.h"
 
+#include "broker/registry/notices.h"
+
 /* ---- memory that is mapped and in which nothing is ---- */
 
 static void test_idle_memory_serves_the_same_kind_again(void **state)
@@ -78,7 +80,7 @@ static void test_the_oldest_idle_memory_is_evicted_beyond_the_limit(void **state
 		assert_true(use_quiesced(&registry, use));
 		clean_one(0);
 	}
-	assert_false(registry_notify(&registry));
+	assert_false(notices_more(&registry));
 	assert_int_equal(notice_count, 1);
 	expect_evicted(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
@@ -152,6 +154,7 @@ static void test_beside_others_a_range_serves_again_without_a_limit_for_idle_mem
 	clean_one(0);
 	registry_unlink(&registry, b);
 	assert_int_equal(ended_count, 1);
+	assert_false(notices_more(&registry));
 	expect_notice(1, grants[0].by_id, 0);
 	grant_end(&registry, grants[0].by_id);
 	assert_int_equal(release_count, 1);
@@ -213,18 +216,18 @@ static void test_idle_memory_is_evicted_when_it_is_reclaimed(void **state)
 	usages_reclaim(&device_memory.usages, 0, OWNER, SPARE_IDLE, 1);
 	/* they may be many: sessions that map them are asked in later passes */
 	assert_int_equal(notice_count, 0);
-	assert_false(registry_notify(&registry));
+	assert_false(notices_more(&registry));
 	assert_int_equal(notice_count, 1);
 	expect_evicted(idle[0], grant_on(0, idle[0]));
 	assert_true(idle[1]->state == ALLOCATION_IDLE && idle[2]->state == ALLOCATION_IDLE);
 	usages_reclaim(&device_memory.usages, 0, OWNER, SPARE_IDLE, SPAN);
-	assert_false(registry_notify(&registry));
+	assert_false(notices_more(&registry));
 	assert_int_equal(notice_count, 2);
 	expect_notice(1, grants[THEIRS].by_id, 0);
 	assert_true(idle[1]->state == ALLOCATION_EVICTED && idle[2]->state == ALLOCATION_IDLE);
 	/* not twice */
 	usages_reclaim(&device_memory.usages, 0, OWNER, SPARE_IDLE, SPAN);
-	assert_false(registry_notify(&registry));
+	assert_false(notices_more(&registry));
 	assert_int_equal(notice_count, 2);
 	usages_reclaim(&device_memory.usages, 1, OWNER, SPARE_IDLE, SPAN);
 	grant_end(&registry, grant_on(0, idle[0]));

@@ -4,6 +4,7 @@
  */
 #include "registry-harness.h"
 
+#include "broker/registry/notices.h"
 #include "broker/users/identity.h"
 
 static struct use *use_of(const struct grant_order *order, struct buffer *buffer)
@@ -72,7 +73,7 @@ static void test_a_pass_tells_of_several_buffers(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		registry_rename(&registry, buffers[i], to[i]);
 	assert_int_equal(notices, 0);
-	assert_false(registry_notify(&registry));
+	assert_false(notices_more(&registry));
 	assert_int_equal(notices, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(noticed[i], uses[i]->grant->id);
@@ -88,13 +89,13 @@ static void invariant_5_a_use_is_told_of_a_rename_once(void **state)
 
 	(void)state;
 	registry_rename(&registry, buffer, "b");
-	assert_false(registry_notify(&registry));
+	assert_false(notices_more(&registry));
 	assert_int_equal(notices, 1);
 	assert_int_equal(noticed[0], before->grant->id);
 	after = shared_use(OTHER_SESSION, &other_grants, buffer, GPUB_READ);
 	assert_int_equal(after->key.serial, buffer->serial);
 	registry_rename(&registry, buffer, "c");
-	assert_false(registry_notify(&registry));
+	assert_false(notices_more(&registry));
 	assert_int_equal(notices, 2);
 	assert_int_equal(noticed[1], after->grant->id);
 	registry_unlink(&registry, buffer);

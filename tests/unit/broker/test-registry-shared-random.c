@@ -9,6 +9,8 @@
 
 #include "grants-harness.h"
 
+#include "broker/registry/notices.h"
+
 #define MEMORIES 64u
 #define RIGHTS   64u
 #define ALL      UINT32_MAX
@@ -389,7 +391,8 @@ static void expect_rights(const struct piece *memory, const struct allocation *a
 		open++;
 		orphaned += right->is_orphaned;
 		uses += (unsigned)__builtin_popcount(right->uses);
-		assert_true(right->is_orphaned || right->is_asked || allocation->state != ALLOCATION_EVICTED || allocation->notices.queued);
+		assert_true(right->is_orphaned || right->is_asked || allocation->state != ALLOCATION_EVICTED ||
+			    allocation->notices.queued || allocation->untold);
 	}
 	assert_int_equal(allocation->open, open);
 	assert_int_equal(allocation->orphaned, orphaned);
@@ -480,7 +483,7 @@ static void do_something(void)
 {
 	can_clean = pick(16);
 	if (!pick(3))
-		registry_notify(&registry);
+		notices_more(&registry);
 	switch (pick(60) ? pick(12) : 12 + pick(2)) {
 	case 0:
 	case 1:

@@ -2,8 +2,8 @@
 /*
  * reclaim.h - carries out what memory.c decided: has memory zeroed, kept or freed by the device's thread.
  *
- * Tells memory.c and the pool when the device is done. Owns a job from the decision to its end. Never decides that memory may
- * be freed.
+ * Tells memory.c, the pool, the registry and the drains when the device is done. Owns a job from the decision to its
+ * end. Never decides that memory may be freed.
  */
 #ifndef GPUB_RECLAIM_H
 #define GPUB_RECLAIM_H

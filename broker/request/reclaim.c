@@ -5,14 +5,15 @@
 #include <stdlib.h>
 
 #include "broker/base/context.h"
+#include "broker/memory/pool.h"
+#include "broker/memory/workers.h"
+#include "broker/registry/registry.h"
 #include "common/crash-point.h"
-#include "memory.h"
-#include "pool.h"
-#include "workers.h"
+#include "drains.h"
 
 /* ---- the whole allocation: freed, or zeroed for the pool ---- */
 
-/* Another create needed the memory meanwhile, or it could not be zeroed: it is freed after all. */
+/* True: another create needed the memory meanwhile, or it could not be zeroed, and it is being freed after all. */
 static bool must_be_freed(struct broker *broker, struct job *job)
 {
 	struct allocation *allocation = job->subject;
@@ -32,6 +33,7 @@ static void release_done(struct job *job)
 	struct allocation *allocation = job->subject;
 	unsigned device = job->device;
 	struct buffer *buffers;
+	uint64_t serial;
 
 	CRASH_POINT(release_done);
 	if (must_be_freed(broker, job))
@@ -42,7 +44,7 @@ static void release_done(struct job *job)
 	broker->counters.allocations_freed++;
 	broker->counters.bytes_freed += job->span;
 	allocation->job = job;
-	buffers = memory_released(broker->memory, allocation);
+	buffers = registry_released(broker->registry, allocation);
 	CRASH_POINT(released);
 	if (job->kind == JOB_ZERO) {
 		allocation->state = ALLOCATION_POOLED;
@@ -52,7 +54,9 @@ static void release_done(struct job *job)
 		allocation_free(allocation);
 	}
 	broker_changed(broker);
-	memory_forget(broker->memory, buffers); /* answers the drains: last, so that the status file shows all of it before */
+	/* last, so that the status file shows all of it before a drain is answered */
+	while ((serial = registry_forget(broker->registry, &buffers)))
+		drain_ended(broker, serial);
 	pool_came(broker, device);
 }
 
@@ -63,6 +67,7 @@ void reclaim_release(void *context, struct allocation *allocation)
 	/* others than its kind says may have mapped what was private */
 	bool may_keep = !allocation->is_private && !allocation->reclaimed;
 
+	registry_freeing(broker->registry, allocation);
 	allocation->job = NULL;
 	*job = (struct job){ .kind = pool_accept(broker, allocation, may_keep) ? JOB_ZERO : JOB_RELEASE,
 			     .device = allocation->device,
@@ -88,7 +93,8 @@ static void clean_done(struct job *job)
 	else
 		broker->counters.ranges_cleaned++;
 	broker_changed(broker);
-	memory_cleaned(broker->memory, job->subject, job->range, job->serial, job->error);
+	memory_cleaned(broker->memory, job->subject, job->range, job->error);
+	drain_ended(broker, job->serial);
 	pool_came(broker, job->device); /* where it is idle now, it may be evicted */
 	free(job);
 }
@@ -98,8 +104,10 @@ bool reclaim_clean(void *context, struct allocation *allocation, uint32_t range,
 	struct broker *broker = context;
 	struct job *job = calloc(1, sizeof *job);
 
-	if (!job)
+	if (!job) {
+		drain_ended(broker, serial);
 		return false;
+	}
 	job->kind = JOB_ZERO;
 	job->device = allocation->device;
 	job->uid = allocation->slab.kind.owner;
