@@ -84,6 +84,8 @@ unit_tests = \
 	tests/unit/broker/test-status-table \
 	tests/unit/broker/test-timeline \
 	tests/unit/broker/test-usage \
+	tests/unit/broker/test-drains \
+	tests/unit/broker/test-name-waits \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-why \
 	tests/unit/broker/test-why-circles \
@@ -319,6 +321,10 @@ tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_dispatch_SOURCES = tests/unit/broker/test-dispatch.c $(session_harness)
 tests_unit_broker_test_lookup_SOURCES = tests/unit/broker/test-lookup.c $(session_harness)
+waiting_harness = tests/unit/broker/waiting-harness.c tests/unit/broker/waiting-harness.h
+tests_unit_broker_test_drains_SOURCES = tests/unit/broker/test-drains.c $(waiting_harness)
+tests_unit_broker_test_name_waits_SOURCES = tests/unit/broker/test-name-waits.c $(waiting_harness)
+tests_unit_broker_test_waiting_SOURCES = tests/unit/broker/test-waiting.c $(waiting_harness)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(lingering) $(session_harness)
 tests_unit_broker_test_inquiry_SOURCES = tests/unit/broker/test-inquiry.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(session_harness)
