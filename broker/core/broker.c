@@ -101,21 +101,6 @@ int broker_listen(struct broker *broker, int listener, int former)
 	return 1;
 }
 
-static int listener_start(struct broker *broker, int listener)
-{
-	int error = discard_start(broker->discard, broker->base, broker->accounting, listener);
-
-	if (error)
-		return error;
-	broker->connections->listener = listener_event(broker, listener);
-	if (!broker->connections->listener)
-		return -ENOMEM;
-	error = connections_init(broker);
-	if (!error)
-		error = fair_queue_init(broker->queue, broker->base, broker->accounting);
-	return error;
-}
-
 static int device_start(struct broker *broker)
 {
 	char prefix[sizeof(STATUS_PREFIX) + INSTANCE_SIZE + 4];
@@ -240,148 +225,273 @@ static void tell_of_predecessor(struct broker *broker)
 		event_happened(broker, &(struct broker_event){ .kind = EVENT_PREDECESSOR, .other.pid = (uint32_t)pid });
 }
 
-int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
-		int listener)
+/* ---- the parts, in the order in which they begin ---- */
+
+static int accounting_begin(struct broker *broker)
+{
+	accounting_init(broker->accounting);
+	accounting_set_quotas(broker->accounting, &broker->config->quotas);
+	return 0;
+}
+
+static void accounting_end(struct broker *broker)
+{
+	accounting_deinit(broker->accounting);
+}
+
+static int tickets_begin(struct broker *broker)
+{
+	return delegation_init(broker->delegation);
+}
+
+static void tickets_end(struct broker *broker)
+{
+	delegation_deinit(broker->delegation);
+}
+
+static int status_begin(struct broker *broker)
+{
+	/* a broker of another user may have the name: then this one gets another */
+	int error = status_open(broker->status, broker->core->config.instance);
+
+	if (error)
+		return error;
+	if (broker->config->keeps_events)
+		status_keep_events(broker->status);
+	status_set_job(broker->status, broker->config->launcher, broker->config->job_id);
+	broker->accounting->tracking = broker->tracking;
+	broker->events->record = status_record;
+	broker->events->broker = broker;
+	return 0;
+}
+
+static void status_end(struct broker *broker)
+{
+	events_end(broker->events);
+	host_leave_directory();
+	status_close(broker->status);
+}
+
+static int board_begin(struct broker *broker)
+{
+	return board_create(broker->board, broker->config->instance, broker->device, broker->config->buffers,
+			    broker->config->handles);
+}
+
+static void board_end(struct broker *broker)
+{
+	board_destroy(broker->board);
+}
+
+static int memory_begin(struct broker *broker)
+{
+	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
+
+	memory_init(broker->memory, broker->accounting, &orders);
+	broker->memory->exported = broker->config->exported;
+	broker->memory->descriptors = broker->device->descriptors;
+	return addresses_init(&broker->memory->addresses, randombytes_random());
+}
+
+static void memory_end(struct broker *broker)
+{
+	memory_deinit(broker->memory);
+}
+
+static int registry_begin(struct broker *broker)
 {
 	static const struct registry_hooks hooks = { acquire_notice, delegation_forget };
-	const struct memory_orders orders = { reclaim_clean, reclaim_release, broker };
-	static const struct session_hooks session_hooks = { dispatch_message, ending_expire, ending_silence,
-							    ending_end };
-	char names[EXPORT_NAMES_SIZE];
+	int error = registry_init(broker->registry, broker->memory, broker->board->board.words, broker->config->buffers,
+				  broker->config->handles, &hooks, broker);
+
+	if (error)
+		return error;
+	broker->registry->tracking = broker->tracking;
+	broker->registry->trust = broker->config->trust;
+	return 0;
+}
+
+static void registry_end(struct broker *broker)
+{
+	registry_deinit(broker->registry);
+}
+
+static int pool_begin(struct broker *broker)
+{
+	unsigned objects = memory_descriptors(broker->memory, broker->config->exported) ? POOL_OBJECTS : 0;
+
+	pool_init(broker, &(struct pool_limits){ broker->config->pool, objects }, &broker->memory->usages);
+	broker->pool->came = create_wake;
+	return 0;
+}
+
+static void marks_end(struct broker *broker)
+{
+	marks_deinit(broker->marks);
+}
+
+static int workers_begin(struct broker *broker)
+{
+	return workers_start(broker->workers, broker->base, broker->device, broker->board->header->devices);
+}
+
+/* The pool is freed while the devices' threads still run. */
+static void workers_end(struct broker *broker)
+{
+	usages_limit(&broker->memory->usages, 0);
+	workers_stop(broker->workers);
+}
+
+static int discard_begin(struct broker *broker)
+{
+	return discard_start(broker->discard, broker->base, broker->accounting, broker->core->listener);
+}
+
+static void discard_end(struct broker *broker)
+{
+	discard_stop(broker->discard);
+}
+
+static int queue_begin(struct broker *broker)
+{
+	return fair_queue_init(broker->queue, broker->base, broker->accounting);
+}
+
+static void queue_end(struct broker *broker)
+{
+	fair_queue_deinit(broker->queue);
+}
+
+static int sessions_begin(struct broker *broker)
+{
+	static const struct session_hooks hooks = { dispatch_message, ending_expire, ending_silence, ending_end };
+
+	broker->sessions->hooks = &hooks;
+	return 0;
+}
+
+static int listener_begin(struct broker *broker)
+{
+	broker->connections->listener = listener_event(broker, broker->core->listener);
+	return broker->connections->listener ? 0 : -ENOMEM;
+}
+
+static void listener_end(struct broker *broker)
+{
+	event_free(broker->connections->listener);
+}
+
+/* From here on the status file follows the broker. */
+static int names_watched(struct broker *broker)
+{
 	int error;
+
+	shares_begin(broker);
+	status_start(broker);
+	names_watch(&broker->core->names, look_at_status, broker);
+	names_watch(&broker->core->names, look_at_memory, broker);
+	error = names_begin(&broker->core->names, broker);
+	if (error)
+		names_end(&broker->core->names);
+	return error;
+}
+
+static void names_unwatched(struct broker *broker)
+{
+	names_end(&broker->core->names);
+}
+
+static int timers_begin(struct broker *broker)
+{
+	int error = events_begin(broker->events, broker, broker->base);
+
+	if (!error)
+		error = histograms_begin(&broker->histograms, broker->tracking, broker->base);
+	return error ? error_set(error, "the broker is out of memory") : 0;
+}
+
+static void timers_end(struct broker *broker)
+{
+	histograms_deinit(&broker->histograms);
+}
+
+static const struct part {
+	int (*begin)(struct broker *broker); /* negative errno with the error message set: the part is as if it had not begun */
+	void (*end)(struct broker *broker);
+} parts[] = { /* NULL: nothing to do */
+	{ accounting_begin, accounting_end },
+	{ tickets_begin, tickets_end },
+	{ status_begin, status_end },
+	{ device_start, NULL },
+	{ board_begin, board_end },
+	{ memory_begin, memory_end },
+	{ registry_begin, registry_end },
+	{ pool_begin, pool_forget },
+	{ marks_init, marks_end },
+	{ workers_begin, workers_end },
+	{ discard_begin, discard_end },
+	{ queue_begin, queue_end },
+	{ sessions_begin, sessions_deinit },
+	{ connections_init, connections_deinit },
+	{ inquiry_init, inquiry_deinit },
+	{ NULL, waiting_deinit },
+	{ listener_begin, listener_end },
+	{ names_watched, names_unwatched },
+	{ timers_begin, timers_end },
+};
+
+#define PARTS (sizeof parts / sizeof *parts)
+
+static void parts_end(struct broker *broker, size_t count)
+{
+	while (count--)
+		if (parts[count].end)
+			parts[count].end(broker);
+}
+
+static int config_check(const struct broker_config *config)
+{
+	char names[EXPORT_NAMES_SIZE];
 
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");
 	if (config->exported >= export_count)
 		return error_set(-EINVAL, "GPUBROKER_EXPORT names no kind of export: write %s, or unset it",
 				 export_names(names));
-	error = identity_check_system();
+	return identity_check_system();
+}
+
+int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
+		int listener)
+{
+	int error = config_check(config);
+
 	if (error)
 		return error;
 	memset(core, 0, sizeof *core);
 	broker_join(broker, core);
 	core->config = *config;
+	core->listener = listener;
 	broker->several_users = config->several_users;
 	broker->base = base;
 	broker->publish = status_write;
 	broker->snapshot = snapshot_begin;
-	broker->sessions->hooks = &session_hooks;
 	raise_descriptor_limit();
 	tables_init();
-	accounting_init(broker->accounting);
-	accounting_set_quotas(broker->accounting, &config->quotas);
-	error = delegation_init(broker->delegation);
-	if (error)
-		goto deinit_accounting;
-	error = status_open(broker->status, broker->config->instance);
-	if (error)
-		goto deinit_delegation;
-	if (config->keeps_events)
-		status_keep_events(broker->status);
-	status_set_job(broker->status, config->launcher, config->job_id);
-	broker->accounting->tracking = broker->tracking;
-	broker->events->record = status_record;
-	broker->events->broker = broker;
-	error = device_start(broker);
-	if (error)
-		goto close_status;
-	error = board_create(broker->board, broker->config->instance, broker->device, config->buffers,
-			     config->handles);
-	if (error)
-		goto close_status;
-	memory_init(broker->memory, broker->accounting, &orders);
-	error = addresses_init(&broker->memory->addresses, randombytes_random());
-	if (error)
-		goto destroy_board;
-	error = registry_init(broker->registry, broker->memory, broker->board->board.words, config->buffers,
-			      config->handles, &hooks, broker);
-	if (error)
-		goto deinit_memory;
-	broker->registry->tracking = broker->tracking;
-	broker->registry->trust = config->trust;
-	broker->memory->exported = config->exported;
-	broker->memory->descriptors = broker->device->descriptors;
-	pool_init(broker,
-		  &(struct pool_limits){ config->pool,
-					 memory_descriptors(broker->memory, config->exported) ? POOL_OBJECTS : 0 },
-		  &broker->memory->usages);
-	broker->pool->came = create_wake;
-	error = workers_start(broker->workers, base, broker->device, broker->board->header->devices);
-	if (error)
-		goto deinit_registry;
-	error = marks_init(broker);
-	if (error)
-		goto stop_workers;
-	error = inquiry_init(broker);
-	if (!error)
-		error = listener_start(broker, listener);
-	if (error)
-		goto deinit_marks;
-	shares_begin(broker);
-	status_start(broker);
-	names_watch(&core->names, look_at_status, broker);
-	names_watch(&core->names, look_at_memory, broker);
-	error = names_begin(&core->names, broker);
-	if (!error)
-		error = events_begin(broker->events, broker, base);
-	if (!error)
-		error = histograms_begin(&broker->histograms, broker->tracking, base);
-	if (!error) {
-		tell_of_predecessor(broker);
-		return 0;
+	for (size_t i = 0; i < PARTS; i++) {
+		error = parts[i].begin ? parts[i].begin(broker) : 0;
+		if (error) {
+			parts_end(broker, i);
+			return error;
+		}
 	}
-	error_set(error, "the broker is out of memory");
-deinit_marks:
-	names_end(&core->names);
-	fair_queue_deinit(broker->queue);
-	discard_stop(broker->discard);
-	connections_deinit(broker);
-	inquiry_deinit(broker);
-	if (broker->connections->listener)
-		event_free(broker->connections->listener);
-	marks_deinit(broker->marks);
-stop_workers:
-	workers_stop(broker->workers);
-deinit_registry:
-	registry_deinit(broker->registry);
-deinit_memory:
-	memory_deinit(broker->memory);
-destroy_board:
-	board_destroy(broker->board);
-close_status:
-	events_end(broker->events);
-	host_leave_directory();
-	status_close(broker->status);
-deinit_delegation:
-	delegation_deinit(broker->delegation);
-deinit_accounting:
-	accounting_deinit(broker->accounting);
-	return error;
+	tell_of_predecessor(broker);
+	return 0;
 }
 
 void broker_deinit(struct broker *broker)
 {
-	event_free(broker->connections->listener);
-	names_end(&broker->core->names);
-	histograms_deinit(&broker->histograms);
-	waiting_deinit(broker);
-	inquiry_deinit(broker);
-	connections_deinit(broker);
-	sessions_deinit(broker);
-	fair_queue_deinit(broker->queue);
-	discard_stop(broker->discard);
-	usages_limit(&broker->memory->usages, 0); /* the pool is freed while the devices' threads still run */
-	workers_stop(broker->workers);
-	marks_deinit(broker->marks);
-	pool_forget(broker);
-	registry_deinit(broker->registry);
-	memory_deinit(broker->memory);
-	board_destroy(broker->board);
-	events_end(broker->events);
-	host_leave_directory();
-	status_close(broker->status);
-	accounting_deinit(broker->accounting);
-	delegation_deinit(broker->delegation);
+	parts_end(broker, PARTS);
 }
 
 static void look_whether_idle(struct broker *broker)

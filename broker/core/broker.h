@@ -69,6 +69,7 @@ void broker_config_init(struct broker_config *config);
 /* All parts of one broker, and what the loop itself keeps. */
 struct core {
 	struct broker_config config;
+	int                  listener; /* the socket that broker_init() was given */
 	struct board_owner   board;
 	struct accounting    accounting;
 	struct memory        memory;
