@@ -141,13 +141,11 @@ static struct attachment *attachment_find(const struct grants *grants, const str
 	return attachment;
 }
 
-static struct attachment *attachment_get(struct grants *grants, struct allocation *allocation)
+/* attachment_find() has found none. NULL: no memory. */
+static struct attachment *attachment_new(struct grants *grants, struct allocation *allocation)
 {
-	struct attachment *attachment = attachment_find(grants, allocation);
+	struct attachment *attachment = calloc(1, sizeof *attachment);
 
-	if (attachment)
-		return attachment;
-	attachment = calloc(1, sizeof *attachment);
 	if (!attachment)
 		return NULL;
 	attachment->allocation = allocation;
@@ -166,13 +164,12 @@ static void attachment_put(struct grants *grants, struct attachment *attachment)
 	free(attachment);
 }
 
-/* The grant that later acquires of the session share. */
-static struct grant *grant_shared(const struct allocation *allocation, const struct grant_order *order)
+/* The grant that acquires of the session share on that device; NULL: none. attachment: the session's; NULL: none. */
+static struct grant *grant_shared(const struct attachment *attachment, const struct grant_order *order)
 {
-	const struct attachment *attachment = order->own ? NULL : attachment_find(order->grants, allocation);
 	struct grant *grant;
 
-	if (attachment)
+	if (attachment && !order->own)
 		DL_FOREACH2(attachment->shared, grant, shared_next)
 			if (grant->device == order->device)
 				return grant;
@@ -200,8 +197,9 @@ static void grant_add(struct registry *registry, struct grant *grant)
 	tracked_begin(registry->tracking, &grant->tracked, TRACKED_GRANT);
 }
 
-static int grant_new(struct registry *registry, struct allocation *allocation, const struct grant_order *order,
-		     struct grant **result)
+/* attachment: the session's on the allocation; NULL: there is none yet. */
+static int grant_new(struct registry *registry, struct allocation *allocation, struct attachment *attachment,
+		     const struct grant_order *order, struct grant **result)
 {
 	struct grant *grant = calloc(1, sizeof *grant);
 	int64_t place;
@@ -222,7 +220,7 @@ static int grant_new(struct registry *registry, struct allocation *allocation, c
 	*grant = (struct grant){ .id = registry->next_grant++,
 				 .session = order->session,
 				 .among = order->grants,
-				 .attachment = attachment_get(order->grants, allocation),
+				 .attachment = attachment ? attachment : attachment_new(order->grants, allocation),
 				 .uid = order->uid,
 				 .allocation = allocation,
 				 .device = order->device,
@@ -289,28 +287,31 @@ static void grant_take_off(struct registry *registry, struct grant *grant)
 int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct use **result,
 	       bool *fresh)
 {
-	struct grant *grant = grant_shared(buffer->allocation, order);
+	struct attachment *attachment = attachment_find(order->grants, buffer->allocation);
+	struct grant *grant = grant_shared(attachment, order);
 	struct use *use = grant ? grant_find_use(grant, buffer->serial) : NULL;
 	bool is_fresh = !grant;
 	int error;
 
-	if (use)
+	if (use) {
+		use_add_rights(use, order->rights);
 		goto done;
+	}
 	use = calloc(1, sizeof *use);
 	if (!use)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	error = charge_take(&use->charge, registry->accounting, order->uid, RESOURCE_GRANTS, 1);
 	if (error)
 		goto free_use;
-	error = is_fresh ? grant_new(registry, buffer->allocation, order, &grant) : 0;
+	error = is_fresh ? grant_new(registry, buffer->allocation, attachment, order, &grant) : 0;
 	if (error)
 		goto refund;
 	error = use_enter(use, grant, buffer->serial);
 	if (error)
 		goto undo_grant;
+	use->rights = order->rights;
 	use_add(registry, use, grant, buffer);
 done:
-	use_add_rights(use, order->rights);
 	*result = use;
 	*fresh = is_fresh;
 	return 0;
@@ -329,12 +330,15 @@ free_use:
 unsigned grant_missing(const struct buffer *buffer, const struct grant_order *order)
 {
 	const struct allocation *allocation = buffer->allocation, *chunk;
-	const struct grant *grant = grant_shared(allocation, order);
-	uint64_t bytes = grant ? grant->bytes : 0, offset = allocation->span;
-	unsigned missing = !bytes;
+	uint64_t bytes, offset = allocation->span;
+	const struct grant *grant;
+	unsigned missing;
 
 	if (allocation->descriptor < 0)
 		return 0;
+	grant = grant_shared(attachment_find(order->grants, allocation), order);
+	bytes = grant ? grant->bytes : 0;
+	missing = !bytes;
 	DL_FOREACH2(allocation->chunks, chunk, chunk_next) {
 		missing += offset >= bytes;
 		offset += chunk->span;

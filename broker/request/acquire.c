@@ -88,17 +88,16 @@ static int check_rights(const struct session *session, unsigned rights, const st
 			 buffer->name, buffer->owner, session->who.uid);
 }
 
-/* Grants a buffer that is LIVE under the name. */
+/* buffer: what has the name; NULL: none has. */
 static int grant_named(struct session *session, uint64_t request, const struct wire_acquire *acquire,
-		       uint64_t waited_since)
+		       struct buffer *buffer, uint64_t waited_since)
 {
-	struct buffer *buffer;
-	int error = registry_find_live(session->broker->registry, acquire->name, &buffer);
+	int error;
 
-	if (error == -ENOENT)
-		error_set(error, "there is no buffer '%s': create it, or wait for it with a timeout", acquire->name);
-	if (!error)
-		error = check_owner(session, acquire, buffer);
+	if (!buffer || buffer->state != BUFFER_LIVE)
+		return error_set(-ENOENT, "there is no buffer '%s': create it, or wait for it with a timeout",
+				 acquire->name);
+	error = check_owner(session, acquire, buffer);
 	if (!error)
 		error = check_rights(session, acquire->rights & KNOWN_RIGHTS, buffer);
 	if (error)
@@ -109,7 +108,8 @@ static int grant_named(struct session *session, uint64_t request, const struct w
 
 void acquire_waited(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t since)
 {
-	int error = grant_named(session, request, acquire, since);
+	struct buffer *buffer = registry_find(session->broker->registry, acquire->name);
+	int error = grant_named(session, request, acquire, buffer, since);
 
 	if (!error)
 		return;
@@ -160,7 +160,7 @@ int acquire_rights(struct session *session, const struct wire_message *message)
 int acquire_named(struct session *session, const struct wire_message *message)
 {
 	const struct wire_acquire *acquire = &message->acquire;
-	const struct buffer *buffer;
+	struct buffer *buffer;
 	int error = name_check(acquire->name);
 
 	if (error)
@@ -173,7 +173,7 @@ int acquire_named(struct session *session, const struct wire_message *message)
 	buffer = registry_find(session->broker->registry, acquire->name);
 	if (acquire->timeout_ms && (!buffer || buffer->state != BUFFER_LIVE) && !session->broker->stopping)
 		return name_wait_acquire(session->broker, session->id, message->request, acquire);
-	return grant_named(session, message->request, acquire, 0);
+	return grant_named(session, message->request, acquire, buffer, 0);
 }
 
 /* Counts and ignores a grant that is not the session's own: no session can end another one's grant (invariant 3). */

@@ -59,8 +59,10 @@ void accounting_init(struct accounting *accounting)
 void accounting_set_quotas(struct accounting *accounting, const struct quotas *quotas)
 {
 	accounting->quotas = *quotas;
-	for (struct account *account = accounting->accounts; account; account = account->hh.next)
+	for (struct account *account = accounting->accounts; account; account = account->hh.next) {
+		account->quota = accounting_quota(accounting, account->uid);
 		tracked_changed(accounting->tracking, &account->tracked);
+	}
 }
 
 void accounting_set_capacity(struct accounting *accounting, enum resource resource, uint64_t all)
@@ -107,6 +109,7 @@ static struct account *account_get(struct accounting *accounting, uid_t uid)
 	if (!account)
 		return NULL;
 	account->uid = uid;
+	account->quota = accounting_quota(accounting, uid);
 	HASH_ADD(hh, accounting->accounts, uid, sizeof account->uid, account);
 	if (!table_added(account)) {
 		free(account);
@@ -201,7 +204,7 @@ int charge_try(struct charge *charge, struct accounting *accounting, uid_t uid, 
 
 	if (!account)
 		return -ENOMEM;
-	if (is_over(accounting_quota(accounting, uid)->limit[resource], account->used[resource], amount) ||
+	if (is_over(account->quota->limit[resource], account->used[resource], amount) ||
 	    amount > share_left(accounting, uid, resource, account->used[resource])) {
 		account_put(accounting, account);
 		return -EDQUOT;
@@ -218,12 +221,13 @@ int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid,
 		uint64_t amount)
 {
 	int error = charge_try(charge, accounting, uid, resource, amount);
-	uint64_t quota = accounting_quota(accounting, uid)->limit[resource], holds;
+	uint64_t quota, holds;
 
 	if (!error)
 		return 0;
 	if (error != -EDQUOT)
 		return error_set(error, "the broker is out of memory");
+	quota = accounting_quota(accounting, uid)->limit[resource];
 	holds = accounting_used(accounting, uid, resource);
 	if (is_over(quota, holds, amount))
 		return refuse_quota(uid, resource, amount, holds, quota);

@@ -55,6 +55,7 @@ struct quotas {
 /* What one user is charged with. */
 struct account {
 	uid_t          uid;
+	const struct quota *quota;
 	unsigned       charges; /* an account goes with its last charge */
 	uint64_t       used[RESOURCES];
 	struct tracked  tracked;

@@ -3,24 +3,12 @@
 #include "name.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "error.h"
 
-static bool is_alnum(char c)
-{
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-static bool all_of(const char *text, const char *others)
-{
-	for (; *text; text++)
-		if (!is_alnum(*text) && !strchr(others, *text))
-			return false;
-	return true;
-}
+#define ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 const char *name_printable(const char *name, char copy[NAME_SIZE])
 {
@@ -40,7 +28,7 @@ int name_check(const char *name)
 	if (strnlen(name, NAME_SIZE) == NAME_SIZE)
 		return error_set(-ENAMETOOLONG, "the name '%.40s...' is longer than %d bytes: shorten it",
 				 name_printable(name, shown), NAME_SIZE - 1);
-	if (*name == '/' || !all_of(name, "._/-"))
+	if (*name == '/' || name[strspn(name, ALPHANUMERIC "._/-")])
 		return error_set(-EINVAL, "'%s' is no buffer's name: it may hold only A-Z a-z 0-9 . _ / - and must not "
 					  "begin with '/'",
 				 name_printable(name, shown));
@@ -51,7 +39,7 @@ int instance_check(const char *name)
 {
 	char shown[NAME_SIZE];
 
-	if (!name || !*name || strnlen(name, INSTANCE_SIZE) == INSTANCE_SIZE || !all_of(name, "_-"))
+	if (!name || !*name || strnlen(name, INSTANCE_SIZE) == INSTANCE_SIZE || name[strspn(name, ALPHANUMERIC "_-")])
 		return error_set(-EINVAL, "'%s' is no name of an instance: write 1 to %d characters of A-Z a-z 0-9 _ -",
 				 name_printable(name ? name : "", shown), INSTANCE_SIZE - 1);
 	return 0;

@@ -55,6 +55,8 @@ static bool counts_fit(const struct wire_message *message)
 
 int wire_check(const struct wire_message *message, size_t length)
 {
+	const struct wire_row *row;
+
 	if (length != WIRE_SIZE)
 		return error_set(-EPROTO, "a message of %zu bytes arrived where all have %d", length, WIRE_SIZE);
 	if (message->magic != WIRE_MAGIC)
@@ -63,8 +65,8 @@ int wire_check(const struct wire_message *message, size_t length)
 		return error_set(-EPROTO, "the peer speaks protocol version %u and this side version %u: "
 					  "use broker and library of one release",
 				 message->version, WIRE_VERSION);
-	if (message->type == WIRE_NONE || message->type >= WIRE_TYPES ||
-	    !names_end(message, wire_row(message->type)->names) || !counts_fit(message))
+	row = wire_row(message->type);
+	if (row->sender == WIRE_NOBODY || !names_end(message, row->names) || !counts_fit(message))
 		return error_set(-EPROTO, "a malformed message arrived (type %u)", message->type);
 	return 0;
 }
