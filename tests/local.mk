@@ -539,7 +539,10 @@ LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)
 dist_check_SCRIPTS = $(test_scripts) $(suite_scripts)
 
 if HAVE_CMOCKA
-check_PROGRAMS += $(unit_tests) $(test_programs) $(test_tools) $(suite_programs)
+check_all = $(unit_tests) $(test_programs) $(test_tools) $(suite_programs)
+EXTRA_PROGRAMS += $(check_all)
+# configure.ac: all of them, or what TESTS on make's command line names
+check_PROGRAMS += @check_programs@
 TESTS = $(unit_tests) $(test_programs) $(test_scripts)
 # Never so: automake makes the rule that runs a program only where it finds the program in TESTS.
 if NEVER

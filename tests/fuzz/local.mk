@@ -51,7 +51,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz-spec \
 	tests/fuzz/fuzz-status \
 	tests/fuzz/fuzz-ticket
-EXTRA_PROGRAMS = $(fuzz_programs)
+EXTRA_PROGRAMS += $(fuzz_programs)
 CLEANFILES += $(fuzz_programs)
 EXTRA_DIST += tests/fuzz/run.sh tests/fuzz/README.md tests/fuzz/corpus
 
