@@ -43,6 +43,7 @@ unit_tests = \
 	tests/unit/broker/test-log \
 	tests/unit/broker/test-ring \
 	tests/unit/broker/test-manage \
+	tests/unit/broker/test-memory \
 	tests/unit/broker/test-manage-drain \
 	tests/unit/broker/test-manage-publish \
 	tests/unit/broker/test-openmetrics \
