@@ -65,12 +65,11 @@ table >rows
 # each_message: every message of a client has a label that begins with it, but those whose answer is a file (VIEW), which
 # is as long as what is there
 each_message() {
-	local message
-	for message in $(sed -n '/, VIEW,/d; s/^\tROW(\([A-Z]*\), [0-9]*, CLIENT,.*/\1/p' \
-		"$top_srcdir/libbroker/common/wire.h"); do
+	local message=
+	while read -r message; do
 		grep -qE "^$message(\W|$)" rows || { echo "# $message is not counted"; return 1; }
-	done
-	[ -n "$message" ]
+	done < <(sed -n '/, VIEW,/d; s/^\tROW(\([A-Z]*\), [0-9]*, CLIENT,.*/\1/p' "$top_srcdir/libbroker/common/wire.h")
+	grep -q '^CREATE' rows
 }
 check "and each is counted" each_message
 while IFS=$'\t' read -r message empty full; do
