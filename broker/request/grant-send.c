@@ -15,61 +15,65 @@
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 
-/* What every handle of the grant is sealed with. */
-static struct seal_terms terms_of(const struct session *session, const struct grant *grant)
-{
-	const struct allocation *allocation = grant->allocation;
-	const struct board_header *board = session->broker->board->header;
-	struct seal_terms terms = { .session = session->id,
-				    .grant = grant->id,
-				    .address = allocation->address,
-				    .version = WIRE_VERSION,
-				    .exported = allocation->slab.kind.exported };
-
-	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
-	memcpy(terms.device_uuid, board->device[allocation->device].uuid, sizeof terms.device_uuid);
-	return terms;
-}
-
-/* Seals the handle in the board, which must happen before the GRANT that names its place is sent. */
-void grant_seal(struct session *session, const struct use *use)
+/* The GRANT of a use. place: of its sealed handle, or WIRE_NO_HANDLE. */
+static struct wire_grant grant_of(const struct use *use, uint32_t place)
 {
 	const struct buffer *buffer = use->buffer;
-	struct board *board = &session->broker->board->board;
-	struct seal_terms terms = terms_of(session, use->grant);
+	const struct allocation *allocation = buffer->allocation;
 
-	terms.serial = buffer->serial;
-	terms.size = buffer->size;
-	terms.offset = buffer->offset;
-	terms.rights = use->rights;
-	handle_seal(&board->handles[use->grant->place], &terms, &buffer->allocation->handle, session->key);
+	return (struct wire_grant){ .grant = use->grant->id,
+				    .serial = buffer->serial,
+				    .size = buffer->size,
+				    .offset = buffer->offset,
+				    .span = allocation->size,
+				    .buffer = buffer->place,
+				    .place = place,
+				    .rights = use->rights,
+				    .flags = buffer->flags,
+				    .owner_device = allocation->device,
+				    .owner = buffer->owner,
+				    .room = buffer->reserve ? buffer->size : allocation->slab.kind.range,
+				    .layout = buffer_layout(buffer),
+				    .exported = allocation->slab.kind.exported,
+				    .address = allocation->address,
+				    .reserve = allocation->reserved };
+}
+
+/* The handle must be in the board before the GRANT that names its place is sent. */
+void grant_seal(struct session *session, const struct use *use)
+{
+	const struct wire_grant grant = grant_of(use, use->grant->place);
+	const struct board_owner *board = session->broker->board;
+	struct seal_terms terms = board_grant_terms(board->header, session->id, &grant);
+
+	handle_seal(&board->board.handles[grant.place], &terms, &use->buffer->allocation->handle, session->key);
 	atomic_thread_fence(memory_order_release);
 }
 
-/* A copy of the descriptor, which the client closes when it has mapped the memory. */
-static void chunk_send(struct session *session, const struct grant *grant, const struct allocation *chunk,
+/* Sends a copy of the descriptor, which the client closes when it has mapped the memory. */
+static void chunk_send(struct session *session, const struct wire_grant *grant, const struct allocation *chunk,
 		       uint64_t offset)
 {
-	struct seal_terms terms = terms_of(session, grant);
+	const struct board_header *header = session->broker->board->header;
+	struct seal_terms terms = board_chunk_terms(header, session->id, grant, offset, chunk->span);
 	struct sealed_handle sealed = { { 0 }, { 0 }, { 0 } };
 	struct wire_message message;
 
-	terms.size = chunk->span;
-	terms.offset = offset;
 	if (offset)
 		handle_seal(&sealed, &terms, &chunk->handle, session->key);
 	wire_init(&message, WIRE_MEMORY, 0);
-	message.memory.grant = grant->id;
+	message.memory.grant = grant->grant;
 	message.memory.offset = offset;
 	message.memory.span = chunk->span;
 	memcpy(message.memory.sealed, &sealed, sizeof message.memory.sealed);
 	session_send(session, &message, chunk->descriptor);
 }
 
-/* What the session does not have of the allocation, behind the bytes that it has. */
-static void memory_send(struct session *session, const struct grant *grant, uint64_t bytes)
+/* Sends the chunks of the allocation that lie behind the bytes that the session has. */
+static void memory_send(struct session *session, const struct wire_grant *grant, const struct allocation *allocation,
+			uint64_t bytes)
 {
-	const struct allocation *allocation = grant->allocation, *chunk;
+	const struct allocation *chunk;
 	uint64_t offset = allocation->span;
 
 	if (!bytes && allocation->descriptor >= 0)
@@ -83,36 +87,15 @@ static void memory_send(struct session *session, const struct grant *grant, uint
 	}
 }
 
-static void use_send(struct session *session, uint64_t request, const struct use *use, bool fresh)
+void grant_send(struct session *session, uint64_t request, const struct use *use, bool fresh, uint64_t bytes)
 {
 	const struct buffer *buffer = use->buffer;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_GRANT, request);
-	message.grant = (struct wire_grant){ .grant = use->grant->id,
-					     .serial = buffer->serial,
-					     .size = buffer->size,
-					     .offset = buffer->offset,
-					     .span = buffer->allocation->size,
-					     .buffer = buffer->place,
-					     .place = fresh ? use->grant->place : WIRE_NO_HANDLE,
-					     .rights = use->rights,
-					     .flags = buffer->flags,
-					     .owner_device = buffer->allocation->device,
-					     .owner = buffer->owner,
-					     .room = buffer->reserve ? buffer->size :
-								       buffer->allocation->slab.kind.range,
-					     .layout = buffer_layout(buffer),
-					     .exported = buffer->allocation->slab.kind.exported,
-					     .address = buffer->allocation->address,
-					     .reserve = buffer->allocation->reserved };
-	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
-}
-
-void grant_send(struct session *session, uint64_t request, const struct use *use, bool fresh, uint64_t bytes)
-{
-	memory_send(session, use->grant, bytes);
+	message.grant = grant_of(use, fresh ? use->grant->place : WIRE_NO_HANDLE);
+	memory_send(session, &message.grant, buffer->allocation, bytes);
 	CRASH_POINT(memory_sent);
-	use_send(session, request, use, fresh);
+	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);
 	CRASH_POINT(grant_sent);
 }

@@ -16,42 +16,22 @@
 #include "devices.h"
 #include "trace.h"
 
-/* What every handle of the grant is sealed with. */
-static struct seal_terms terms_of(const struct gpub_client *client, const struct wire_grant *grant)
-{
-	const struct board_header *board = client->board.header;
-	struct seal_terms terms = { .session = client->session,
-				    .grant = grant->grant,
-				    .address = grant->address,
-				    .version = WIRE_VERSION,
-				    .exported = grant->exported };
-
-	memcpy(terms.instance, board->instance_id, sizeof terms.instance);
-	memcpy(terms.device_uuid, board->device[grant->owner_device].uuid, sizeof terms.device_uuid);
-	return terms;
-}
-
 /* grant_check() has passed. */
 static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
 			struct device_handle *handle)
 {
 	struct sealed_handle sealed = client->board.handles[grant->place]; /* a copy: what is checked is what is used */
-	struct seal_terms terms = terms_of(client, grant);
+	struct seal_terms terms = board_grant_terms(client->board.header, client->session, grant);
 
-	terms.serial = grant->serial;
-	terms.size = grant->size;
-	terms.offset = grant->offset;
-	terms.rights = grant->rights;
 	return handle_unseal(handle, &terms, &sealed, client->key);
 }
 
 static int chunk_unseal(const struct gpub_client *client, const struct wire_grant *grant, const struct chunk *chunk,
 			struct device_handle *handle)
 {
-	struct seal_terms terms = terms_of(client, grant);
+	struct seal_terms terms = board_chunk_terms(client->board.header, client->session, grant, chunk->offset,
+						    chunk->span);
 
-	terms.size = chunk->span;
-	terms.offset = chunk->offset;
 	return handle_unseal(handle, &terms, &chunk->sealed, client->key);
 }
 

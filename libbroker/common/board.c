@@ -109,3 +109,38 @@ int board_find_device(const struct board *board, const uint8_t uuid[16])
 			return (int)i;
 	return error_set(-ENODEV, "the broker does not serve this device: start it where it sees the device too");
 }
+
+/* What the handles of all chunks have in common. */
+static struct seal_terms terms_of(const struct board_header *header, uint64_t session, const struct wire_grant *grant)
+{
+	struct seal_terms terms = { .session = session,
+				    .grant = grant->grant,
+				    .address = grant->address,
+				    .version = WIRE_VERSION,
+				    .exported = grant->exported };
+
+	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
+	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
+	return terms;
+}
+
+struct seal_terms board_grant_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant)
+{
+	struct seal_terms terms = terms_of(header, session, grant);
+
+	terms.serial = grant->serial;
+	terms.size = grant->size;
+	terms.offset = grant->offset;
+	terms.rights = grant->rights;
+	return terms;
+}
+
+struct seal_terms board_chunk_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant,
+				    uint64_t offset, uint64_t span)
+{
+	struct seal_terms terms = terms_of(header, session, grant);
+
+	terms.size = span;
+	terms.offset = offset;
+	return terms;
+}
