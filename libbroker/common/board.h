@@ -92,7 +92,7 @@ static inline enum board_ended board_end_of(const struct board_end *end, uint64_
 /* The board's index of the device with that UUID, or -ENODEV. */
 int board_find_device(const struct board *board, const uint8_t uuid[16]);
 
-/* What the sealed handle of a grant is bound to, by its GRANT; and that of a chunk, at that offset of its allocation. */
+/* What the sealed handle of a grant is bound to, by its GRANT; and that of a chunk at that offset of the allocation. */
 struct seal_terms board_grant_terms(const struct board_header *header, uint64_t session,
 				    const struct wire_grant *grant);
 struct seal_terms board_chunk_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant,
