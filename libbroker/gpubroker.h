@@ -300,7 +300,8 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info);
  * broker's user: any), in the order of names. The pattern is as of fnmatch(3), where '*' and '?' match '/' too; NULL:
  * any name. info is filled as by gpub_stat() and valid during the call, which may call any function of the library. A
  * value other than 0 that each() returns ends the list, and gpub_list() returns it. Asks the broker once, which goes
- * through its buffers in this user's share of its time: buffers that come or go meanwhile are listed or not.
+ * through its buffers in this user's share of its time: a buffer that comes, goes or gets another name meanwhile is
+ * listed or not, and no name twice.
  *   -ETIMEDOUT  the broker took more than a minute     -EDQUOT     -ENOMEM
  */
 typedef int gpub_each(const gpub_info *info, void *context);

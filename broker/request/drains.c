@@ -81,9 +81,8 @@ free_drain:
 	return error_set(error, "the broker is out of memory");
 }
 
-void drain_ended(void *context, uint64_t serial)
+void drain_ended(struct broker *broker, uint64_t serial)
 {
-	struct broker *broker = context;
 	struct drain_wait *found, drain;
 	struct session *session;
 

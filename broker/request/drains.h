@@ -18,7 +18,7 @@ struct buffer;
  */
 int drain_wait(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
 
-/* The registry's hook: the memory of the buffer with that serial is freed, or clean. context: the broker. */
-void drain_ended(void *context, uint64_t serial);
+/* Answers the drain of the buffer with that serial, whose memory is freed or clean, if there is one. */
+void drain_ended(struct broker *broker, uint64_t serial);
 
 #endif

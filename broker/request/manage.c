@@ -280,8 +280,9 @@ int manage_drain(struct session *session, const struct wire_message *message)
 	int error = registry_find_live(broker->registry, message->drain.name, &buffer);
 
 	if (error == -ENOENT)
-		return error_set(-ENOENT, "there is no buffer '%s': if it was unlinked and somebody still holds it, "
-				 "broker-ctl stat %s says who", message->drain.name, message->drain.name);
+		return error_set(-ENOENT,
+				 "there is no buffer '%s': if it was unlinked, broker-ctl stat says who still holds it",
+				 message->drain.name);
 	if (!error)
 		error = manage_check(session, buffer, "drain");
 	if (!error)

@@ -26,7 +26,7 @@ enum resource {
 	RESOURCE_GRANTS,
 	RESOURCE_TICKETS,   /* one-time tickets that wait to be redeemed */
 	RESOURCE_GREETINGS, /* connections that have not sent HELLO */
-	RESOURCE_WAITS,     /* acquires that wait for their name, and drains that joined one */
+	RESOURCE_WAITS,     /* acquires and NEWERs that wait for a name */
 	RESOURCE_MAPPINGS,  /* places for sealed handles in the board: one a grant */
 	RESOURCE_DESCRIPTORS, /* of the broker's process */
 	RESOURCE_QUEUED,    /* bytes of messages that wait to be read */
@@ -55,7 +55,7 @@ struct quotas {
 /* What one user is charged with. */
 struct account {
 	uid_t          uid;
-	const struct quota *quota;
+	const struct quota *quota; /* in the accounting's quotas; renewed by accounting_set_quotas() alone */
 	unsigned       charges; /* an account goes with its last charge */
 	uint64_t       used[RESOURCES];
 	struct tracked  tracked;

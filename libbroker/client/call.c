@@ -178,11 +178,15 @@ int call_broker(struct gpub_client *client, struct wire_message *request, struct
 	struct call call = { .fd = -1, .file = -1 };
 	int error = call_make(client, request, &call, deadline);
 
+	if (!error)
+		error = call_result(&call, request, reply);
+	if (call.fd >= 0 && (error || !fd)) {
+		close(call.fd);
+		call.fd = -1;
+	}
 	if (fd)
 		*fd = call.fd;
-	else if (call.fd >= 0)
-		close(call.fd);
-	return error ? error : call_result(&call, request, reply);
+	return error;
 }
 
 int call_named(struct gpub_client *client, enum wire_type type, const char *name, struct wire_message *reply)

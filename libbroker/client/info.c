@@ -122,61 +122,99 @@ static void prefix_of(const char *pattern, char prefix[NAME_SIZE])
 	prefix[length] = 0;
 }
 
+/* By name; of one name, which a buffer had and then another one, the newer buffer first. */
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct wire_listed *)a)->name, ((const struct wire_listed *)b)->name);
+	const struct wire_listed *one = a, *other = b;
+	int order = strcmp(one->name, other->name);
+
+	if (order)
+		return order;
+	return (one->info.generation < other->info.generation) - (one->info.generation > other->info.generation);
 }
 
-/* Calls each() for the buffers of the answer, in the order of their names. */
-static int listed_give(const struct gpub_client *client, const char *pattern, struct wire_listed *listed, size_t count,
-		gpub_each *each, void *context)
+/* The buffers that the pattern matches, each name once. *count: how many. */
+static int listed_take(const struct gpub_client *client, const char *pattern, const struct wire_listed *listed,
+		       size_t entries, gpub_info *infos, size_t *count)
 {
-	gpub_info info;
-	int result = 0;
+	int error = 0;
 
-	for (size_t i = 0; i < count; i++)
-		listed[i].name[NAME_SIZE - 1] = 0;
-	qsort(listed, count, sizeof *listed, by_name);
-	for (size_t i = 0; i < count && !result; i++) {
-		if (fnmatch(pattern, listed[i].name, 0))
+	*count = 0;
+	for (size_t i = 0; i < entries && !error; i++) {
+		if ((i && !strcmp(listed[i].name, listed[i - 1].name)) || fnmatch(pattern, listed[i].name, 0))
 			continue;
-		result = info_make(client, listed[i].name, &listed[i].info, &info);
-		if (!result)
-			result = each(&info, context);
+		error = info_make(client, listed[i].name, &listed[i].info, &infos[*count]);
+		*count += !error;
 	}
-	return result;
+	return error;
 }
 
-static int file_read(int file, void *bytes, size_t size)
+/* The broker's answer, sorted. *entries: how many there are. The caller frees it. NULL with *error. */
+static struct wire_listed *listed_read(const struct gpub_client *client, int file, uint64_t size, size_t *entries,
+				       int *error)
 {
-	ssize_t got = pread(file, bytes, size, 0);
+	struct wire_listed *listed;
 
-	return got == (ssize_t)size ? 0 : error_set(got < 0 ? -errno : -EPROTO, "the broker's answer cannot be read");
+	*entries = size / sizeof *listed;
+	/* a buffer may be listed under two names; more there are not */
+	if (size % sizeof *listed || *entries > 2ull * client->board.header->buffers) {
+		*error = error_set(-EPROTO, "the broker's answer is invalid");
+		return NULL;
+	}
+	listed = malloc(size ? size : 1);
+	if (!listed) {
+		*error = error_set(-ENOMEM, "out of memory for the list of buffers");
+		return NULL;
+	}
+	*error = pread(file, listed, size, 0) == (ssize_t)size ? 0 : error_set(-EPROTO, "the broker's answer is cut");
+	for (size_t i = 0; i < *entries && !*error; i++) {
+		listed[i].name[NAME_SIZE - 1] = 0;
+		*error = name_check(listed[i].name) ? error_set(-EPROTO, "the broker's answer is invalid") : 0;
+	}
+	if (!*error)
+		qsort(listed, *entries, sizeof *listed, by_name);
+	return listed;
 }
 
-int gpub_list(gpub_client *client, const char *pattern, gpub_each *each, void *context)
+/* *infos: the caller frees them. */
+static int list_ask(struct gpub_client *client, const char *pattern, gpub_info **infos, size_t *count)
 {
-	int error = client_check(client), file;
 	struct wire_message request;
 	struct wire_listed *listed;
 	struct wire_view view;
-	HOLD_CANCELLATION();
+	size_t entries;
+	int error, file;
 
-	if (!error && !each)
-		error = error_set(-EINVAL, "there is no function to call for each buffer: pass one");
-	if (error)
-		return error;
-	pattern = pattern ? pattern : "*";
 	wire_init(&request, WIRE_LIST, 0);
 	prefix_of(pattern, request.name.name);
 	error = call_for_file(client, &request, &file, &view);
 	if (error)
 		return error;
-	listed = malloc(view.size ? view.size : 1);
-	error = listed ? file_read(file, listed, view.size) : error_set(-ENOMEM, "out of memory for the list of buffers");
+	listed = listed_read(client, file, view.size, &entries, &error);
 	close(file);
+	*infos = error ? NULL : malloc((entries ? entries : 1) * sizeof **infos);
+	if (!error && !*infos)
+		error = error_set(-ENOMEM, "out of memory for the list of buffers");
 	if (!error)
-		error = listed_give(client, pattern, listed, view.size / sizeof *listed, each, context);
+		error = listed_take(client, pattern, listed, entries, *infos, count);
 	free(listed);
 	return error;
+}
+
+/* Nothing of the client is used once each() was called: it may disconnect. */
+int gpub_list(gpub_client *client, const char *pattern, gpub_each *each, void *context)
+{
+	int result = client_check(client);
+	gpub_info *infos = NULL;
+	size_t count = 0;
+	HOLD_CANCELLATION();
+
+	if (!result && !each)
+		result = error_set(-EINVAL, "there is no function to call for each buffer: pass one");
+	if (!result)
+		result = list_ask(client, pattern ? pattern : "*", &infos, &count);
+	for (size_t i = 0; i < count && !result; i++)
+		result = each(&infos[i], context);
+	free(infos);
+	return result;
 }

@@ -109,12 +109,29 @@ static void do_snapshot(void)
 		close(file);
 }
 
+static int list_each(const gpub_info *info, void *context)
+{
+	unsigned *left = context;
+
+	FUZZ_HOLDS(strlen(info->name) < sizeof info->name, "a listed name has no end");
+	return !--*left;
+}
+
+static void do_list(uint8_t how)
+{
+	unsigned left = 1 + how % 8;
+
+	failed(gpub_list(client, how & 0x20 ? "*" : names[how >> 2 & 3], list_each, &left));
+}
+
 static void do_manage(gpub_lease *lease, uint8_t how)
 {
 	const char *name = names[how >> 2 & 3];
 
 	(void)lease;
-	if (how & 0x40)
+	if ((how & 0x50) == 0x50)
+		do_list(how);
+	else if (how & 0x40)
 		do_snapshot();
 	else if (how & 0x10)
 		failed(gpub_drain(client, name, how & 0x20 ? 5 : 0));

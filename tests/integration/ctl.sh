@@ -212,7 +212,7 @@ no_such() {
 		# shellcheck disable=SC2086 # words
 		refused 1 "no buffer 'a': broker-status lists the names there are$" $words || return 1
 	done
-	refused 1 "no buffer 'a': if it was unlinked and somebody still holds it, broker-ctl stat a says who$" drain a
+	refused 1 "no buffer 'a': if it was unlinked, broker-ctl stat says who still holds it$" drain a
 }
 check "what is not there is refused, whatever is asked of it: exit 1" no_such
 

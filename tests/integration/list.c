@@ -44,6 +44,28 @@ static int do_list_some(const struct order *order)
 	return gpub_list(client, NULL, note, &more) == 77 && !strcmp(names, "a a/b ") ? 0 : -ENOMSG;
 }
 
+static int disconnect(const gpub_info *info, void *context)
+{
+	unsigned *calls = context;
+
+	(void)info;
+	if (!(*calls)++)
+		gpub_disconnect(client);
+	return 0;
+}
+
+/* The last step of its client. */
+static int do_list_disconnects(const struct order *order)
+{
+	unsigned calls = 0;
+
+	(void)order;
+	if (gpub_list(client, "*", disconnect, &calls))
+		return -EIO;
+	client = NULL;
+	return calls == 4 ? 0 : -ENOMSG;
+}
+
 static int do_list_wrong(const struct order *order)
 {
 	(void)order;
@@ -71,7 +93,8 @@ int main(void)
 	POINT(!ask(&a, do_list, .name = "no-such: "), "a name that nothing has");
 	POINT(!ask(&a, do_list_some, .value = 2), "a list that its caller ends");
 	POINT(ask(&a, do_list_wrong) == -EINVAL, "a list for nobody is refused");
-	puppet_end(&a);
+	POINT(!ask(&a, do_list_disconnects), "the client may be disconnected within the list");
+	puppet_kill(&a);
 	broker_end(&broker);
 	return harness_end();
 }

@@ -137,7 +137,7 @@ static void test_drain(void)
 	POINT(SOON(status_number(&broker, "waiting") == 1), "and people see that somebody waits");
 	status_stable(&broker, &b);
 	POINT(!puppet_answered(&a) && !gone("x"), "it waits for the session that has the buffer");
-	POINT(ask(&b, do_drain, .name = "x", .timeout = 0) == -ENOENT && strstr(b.last.text, "broker-ctl stat x"),
+	POINT(ask(&b, do_drain, .name = "x", .timeout = 0) == -ENOENT && strstr(b.last.text, "stat says who"),
 	      "a second drain finds no name, and says how to see who holds what had it");
 	ask(&b, do_return);
 	POINT(!puppet_answered(&a) && !gone("x"), "also when that has returned it, and not closed it");

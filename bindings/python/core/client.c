@@ -315,6 +315,7 @@ static PyObject *client_stat(struct client *self, PyObject *args)
 struct found {
 	gpub_info *info;
 	size_t     count, room;
+	bool       full; /* there was no memory for more */
 };
 
 static int found_add(const gpub_info *info, void *context)
@@ -325,6 +326,7 @@ static int found_add(const gpub_info *info, void *context)
 		size_t room = found->room ? 2 * found->room : 64;
 		gpub_info *grown = realloc(found->info, room * sizeof *grown);
 
+		found->full = !grown;
 		if (!grown)
 			return -ENOMEM;
 		found->info = grown;
@@ -350,7 +352,7 @@ static PyObject *found_list(const struct client *self, const struct found *found
 
 static PyObject *client_list(struct client *self, PyObject *args)
 {
-	struct found found = { NULL, 0, 0 };
+	struct found found = { NULL, 0, 0, false };
 	const char *pattern = NULL;
 	PyObject *result;
 	int error;
@@ -358,7 +360,10 @@ static PyObject *client_list(struct client *self, PyObject *args)
 	if (!PyArg_ParseTuple(args, "|z:list", &pattern))
 		return NULL;
 	CALL(self, error, (found.count = 0, gpub_list(self->connection->client, pattern, found_add, &found)));
-	result = error ? raise_os(error) : found_list(self, &found);
+	if (error)
+		result = found.full ? PyErr_NoMemory() : raise_os(error);
+	else
+		result = found_list(self, &found);
 	free(found.info);
 	connection_leave(self->connection);
 	return result;

@@ -97,7 +97,7 @@ static void test_a_drain_of_a_name_that_is_gone_says_so(void **state)
 	say_drain(&owner, -1);
 	message = receive_message(owner.sock);
 	assert_int_equal(message.refused.error, -ENOENT);
-	assert_non_null(strstr(message.refused.text, "broker-ctl stat a"));
+	assert_non_null(strstr(message.refused.text, "broker-ctl stat says who"));
 	send_closed(holder.sock, grant.grant);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	expect_silence(&owner);

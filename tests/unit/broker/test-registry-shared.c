@@ -407,7 +407,7 @@ static void expect_ends(void)
 /* Those that are freed with their allocation end with it, each by its own serial. None of them has memory by then. */
 static void test_buffers_end_with_the_memory_that_they_were_in(void **state)
 {
-	struct buffer *buffers[RANGES];
+	struct buffer *buffers[RANGES], *left;
 	struct allocation *allocation;
 	uint64_t serials[RANGES];
 
@@ -425,7 +425,12 @@ static void test_buffers_end_with_the_memory_that_they_were_in(void **state)
 		assert_int_equal(ended_now[i], serials[i]);
 	registry_unlink(&registry, buffers[RANGES - 1]);
 	assert_true(release_count == 1 && releasing[0] == allocation);
-	released(allocation);
+	left = registry_released(&registry, allocation);
+	assert_true(left == buffers[RANGES - 1] && !left->allocation && ended_now_count == RANGES - 1);
+	assert_int_equal(registry_forget(&registry, &left), serials[RANGES - 1]);
+	note_ended(serials[RANGES - 1]);
+	assert_int_equal(registry_forget(&registry, &left), 0);
+	allocation_free(allocation);
 	release_count = 0;
 	assert_int_equal(ended_now_count, RANGES);
 	assert_int_equal(ended_now[RANGES - 1], serials[RANGES - 1]);
