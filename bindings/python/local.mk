@@ -31,6 +31,7 @@ python_sources = \
 	bindings/python/src/gpubroker/_core.pyi \
 	bindings/python/src/gpubroker/dtypes.py \
 	bindings/python/src/gpubroker/fields.py \
+	bindings/python/src/gpubroker/files.py \
 	bindings/python/src/gpubroker/frameworks.py \
 	bindings/python/src/gpubroker/leaving.py \
 	bindings/python/src/gpubroker/picture.py \
@@ -47,6 +48,7 @@ python_tests = \
 	bindings/python/tests/tap.py \
 	bindings/python/tests/test_arrays.py \
 	bindings/python/tests/test_client.py \
+	bindings/python/tests/test_files.py \
 	bindings/python/tests/test_frameworks.py \
 	bindings/python/tests/test_gpu.py \
 	bindings/python/tests/test_interface.py \

@@ -13,14 +13,11 @@ import contextlib
 import math
 import os
 import shutil
-import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-from . import fields, picture
+from . import fields, files, picture
 from ._core import Client, Info
 
 _PNG_SIDE = 4096  # pixels: of larger fields a sample is drawn
@@ -104,7 +101,8 @@ def _frame(client: Client, options: argparse.Namespace) -> str:
     low, high = _range(options, found)
     if options.png:
         drawn = picture.colours(picture.sample(field, _PNG_SIDE, _PNG_SIDE), low, high)
-        _write(options.png, picture.png(picture.with_scale(drawn, low, high)))
+        with files.replacing(options.png) as file:
+            file.write(picture.png(picture.with_scale(drawn, low, high)))
         return f"{options.png}: {field.shape[0]} x {field.shape[1]}, {_statistics(found)}"
     size = shutil.get_terminal_size()
     depth = _depth()
@@ -119,33 +117,6 @@ def _frame(client: Client, options: argparse.Namespace) -> str:
     return "\n".join([*lines, shown, _statistics(found)])
 
 
-def _take_access(descriptor: int, path: str) -> None:
-    """The group and the mode of the file that is replaced; of a new one, those that open() would give it."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    mode = 0o666 & ~umask
-    with contextlib.suppress(FileNotFoundError):
-        there = os.lstat(path)
-        if stat.S_ISREG(there.st_mode):
-            mode = stat.S_IMODE(there.st_mode)
-            with contextlib.suppress(PermissionError):
-                os.fchown(descriptor, -1, there.st_gid)
-    os.fchmod(descriptor, mode)
-
-
-def _write(path: str, content: bytes) -> None:
-    """A reader of the file sees one picture whole. Others may write the folder: nobody knows the name of the new file before."""
-    descriptor, fresh = tempfile.mkstemp(".tmp", f".{Path(path).name}.", Path(path).parent)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            _take_access(descriptor, path)
-        os.replace(fresh, path)
-    except BaseException:
-        Path(fresh).unlink(missing_ok=True)
-        raise
-
-
 def view(client: Client, options: argparse.Namespace) -> None:
     if options.every is None:
         print(_frame(client, options))
@@ -158,6 +129,28 @@ def view(client: Client, options: argparse.Namespace) -> None:
         print("\x1b[H" + frame.replace("\n", "\x1b[K\n") + "\x1b[J" if terminal else frame, flush=True)
         due = max(due + options.every, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
+
+
+# ---- load, save ----
+
+
+def load(client: Client, options: argparse.Namespace) -> None:
+    files.load_file(
+        client,
+        options.name,
+        options.file,
+        mode=options.mode,
+        replace=options.replace,
+        seal=options.seal,
+        dedicated=options.dedicated,
+        device=options.device,
+        timeout=options.wait,
+        quiet=options.quiet,
+    )
+
+
+def save(client: Client, options: argparse.Namespace) -> None:
+    files.save_file(client, options.name, options.file, quiet=options.quiet)
 
 
 # ---- the command line ----
@@ -175,8 +168,20 @@ def seconds(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is no time: say 1s or 200ms")
 
 
+def mode(text: str) -> int:
+    """'0640'."""
+    with contextlib.suppress(ValueError):
+        value = int(text, 8)
+        if 0 <= value <= 0o777:
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is no mode: say 0640")
+
+
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m gpubroker", description="Looks at the buffers of a broker while programs use them.")
+    made = argparse.ArgumentParser(
+        "python -m gpubroker",
+        description="Looks at the buffers of a broker while programs use them, and moves them from and to files.",
+    )
     made.add_argument("--address", help="the broker: its name, or unix:PATH ($GPUBROKER, else the default sockets)")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
 
@@ -197,6 +202,22 @@ def parser() -> argparse.ArgumentParser:
     pictured.add_argument("--every", type=seconds, metavar="TIME", help="again and again, at these intervals: 1s, 200ms")
     pictured.add_argument("--png", metavar="FILE", help="write a PNG with a scale instead")
     pictured.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"), help="values of the first and the last colour")
+    loaded = command(
+        "load", load, "make a buffer with what is in a file: .npy and .safetensors by their format, others as they are"
+    )
+    loaded.add_argument("name")
+    loaded.add_argument("file")
+    loaded.add_argument("--mode", type=mode, default=0o600, help="who may acquire it (0600)")
+    loaded.add_argument("--replace", action="store_true", help="take the place of a buffer of that name, in one step")
+    loaded.add_argument("--seal", action="store_true", help="nobody can write it later")
+    loaded.add_argument("--dedicated", action="store_true", help="in memory of its own")
+    loaded.add_argument("--device", type=int, metavar="N", help="the device, as this process numbers them (the current one)")
+    loaded.add_argument("--wait", type=seconds, default=0, metavar="TIME", help="wait so long for memory (0)")
+    saved = command("save", save, "write a buffer to a file: .npy and .safetensors in their format, others as it is")
+    saved.add_argument("name")
+    saved.add_argument("file")
+    for one in (loaded, saved):
+        one.add_argument("--quiet", action="store_true", help="show no progress")
     return made
 
 
