@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.h - device memory that nobody uses, kept zeroed and exported for its last owner's next buffer of that size; and what
- * is known of the memory of each device, from which creates learn whether to try.
+ * pool.h - device memory that nobody uses, kept zeroed and exported for its last owner's next buffer of that size; and
+ * how much memory each device is believed to have, by which a create is tried or waits.
  *
- * Nobody is charged for pooled memory. Owns allocations from memory_released() to the free. Keeps them within the bound of
- * usage.h. Gives memory back to the device for a create that finds too little, and all of it when the broker stops; nothing for a
- * create that could not succeed with it.
+ * Nobody is charged for pooled memory. Owns allocations from memory_released() to the free. Keeps them within the limit
+ * of usage.h. Gives memory back to the device for a create that finds too little, and all of it when the broker stops.
+ * Gives nothing back for a create that could not succeed with all of it.
  */
 #ifndef GPUB_POOL_H
 #define GPUB_POOL_H
@@ -17,111 +17,114 @@
 #include "device/device.h"
 #include "slab.h"
 
-#define POOL_OBJECTS 256 /* allocations that are pooled at most, where each costs the broker a descriptor */
+#define POOL_OBJECTS 256 /* pooled allocations at most, if each costs the broker a descriptor */
 
 struct allocation;
 struct broker;
 struct job;
 
 /*
- * A create that found too little memory on the device. It waits for what was on its way back to the device then, and for
- * nothing later: others may free memory all the time.
+ * A create that found too little memory on the device. It waits for the memory that was on its way back to the device
+ * at that time, and not for later memory, because others may free memory all the time.
  */
 struct shortage {
-	uint64_t before;  /* the number of the first release that came later */
-	uint64_t span;    /* bytes that are asked for: others may not count on them */
-	uint64_t missing; /* of those */
-	unsigned left;    /* releases of those before that are on their way still */
-	void (*over)(void *context); /* nothing is missing, or nothing left: it is off the list, and may try again */
-	void            *context;
-	struct shortage *prev, *next;
+	uint64_t before;  /* number of the first release that it does not wait for */
+	uint64_t span;    /* bytes that the create needs, which others may not count on */
+	uint64_t missing; /* bytes of span that are not back yet */
+	unsigned left;    /* number of releases that it still waits for */
+	void (*over)(void *context); /* it is off the list, because missing or left is 0: the create tries again */
+	void            *context;    /* for over() */
+	struct shortage *prev, *next; /* in the device's list */
 };
 
-/* Of one device. */
+/* What is known of one device. */
 struct pool_device {
-	uint64_t         room;      /* bytes that it has, as far as is known: told by it when it had too few, or more than known */
-	uint64_t         returning; /* bytes that are given back to it, and not yet with it */
-	unsigned         releases;  /* as so many pieces */
-	uint64_t         claimed;   /* bytes of both that the shortages are for */
-	struct shortage *shortages;
+	uint64_t         room;      /* free bytes as far as is known: as the device said last, and what changed since */
+	uint64_t         returning; /* bytes that were given back to the device and have not arrived */
+	unsigned         releases;  /* number of jobs that bring them */
+	uint64_t         claimed;   /* bytes of room and returning that the shortages need */
+	struct shortage *shortages; /* the oldest first */
 };
 
 struct pool {
-	struct slabs       slabs;   /* what is kept, each a slab of one range: found as slabs are */
-	struct allocation *leaving; /* pooled before, on their way to the device */
+	struct slabs       slabs;   /* pooled allocations by kind, each a slab of one range */
+	struct allocation *leaving; /* allocations that were pooled and are on their way to the device */
 	struct pool_device device[DEVICE_MAX];
-	uint64_t           next;    /* release's number */
-	unsigned           count;   /* allocations that are kept */
-	unsigned           objects; /* so many of those at most; 0: any number */
+	uint64_t           next;    /* number of the next release */
+	unsigned           count;   /* number of pooled allocations */
+	unsigned           objects; /* the most of them; 0: no limit */
 	struct usages     *usages;  /* memory.h's */
-	void (*came)(struct broker *broker, unsigned device); /* set by whoever waits for memory; may be NULL */
+	void (*came)(struct broker *broker, unsigned device); /* memory of a device came back; may be NULL */
 };
 
-/* What it keeps at most: bytes of each device; allocations in all, 0 for any number. */
+/* The most that the pool keeps. */
 struct pool_limits {
-	uint64_t bytes;
-	unsigned objects;
+	uint64_t bytes;   /* of each device */
+	unsigned objects; /* allocations of all devices; 0: no limit */
 };
 
 void pool_init(struct broker *broker, const struct pool_limits *limits, struct usages *usages);
 
-/* At the broker's end: all was given back by usages_limit(), and the devices' threads are gone. */
+/*
+ * Frees what is left at the broker's end, when usages_limit() has given all memory back and the devices' threads are
+ * gone.
+ */
 void pool_forget(struct broker *broker);
 
 /*
- * Nothing and nobody can touch the allocation any more. True: it is kept and counted from now on; the caller has it zeroed, and calls
- * pool_put() if pool_keeps() still says so. False: it goes to the device: pool_returned() when it is there. may_keep: it may
- * serve its owner again.
+ * Decides what becomes of an allocation that no process and no device work can touch. True: it is kept, and counted as
+ * spare; the caller has it zeroed, and then calls pool_put() if pool_keeps() is still true. False: the caller has it
+ * freed, and then calls pool_returned(). may_keep: it may serve its owner again.
  */
 bool pool_accept(struct broker *broker, struct allocation *allocation, bool may_keep);
 bool pool_keeps(const struct allocation *allocation);
 
-/* What was accepted could not be zeroed: it is on its way to the device now. */
+/* Gives up an accepted allocation that could not be zeroed: the caller has it freed. */
 void pool_reject(struct broker *broker, struct allocation *allocation);
 
-/* Takes over a POOLED allocation, which is kept still. */
+/* Takes an accepted allocation over, whose state is POOLED. */
 void pool_put(struct broker *broker, struct allocation *allocation);
 
-/* Memory of that device came back: whoever waits for some is told. */
+/* Tells those who wait for memory of the device that some came back. */
 void pool_came(struct broker *broker, unsigned device);
 
-/* The device has that memory back, unless it could not free it. */
+/* Counts the memory of an allocation that was freed as free again. error: the device could not free it. */
 void pool_returned(struct broker *broker, const struct allocation *allocation, int error);
 
 /*
- * Memory of exactly that size, owner, group and mode, now the caller's; or NULL. Never another owner's: whoever
- * mapped it once knows its handle, which stays valid as long as the memory is not given back to the device (invariant 6).
+ * Memory of exactly that size, owner, group and mode, now the caller's; or NULL. Never another owner's: whoever mapped
+ * it once knows its handle, which stays valid as long as the memory is not given back to the device (invariant 6).
  */
 struct allocation *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span);
 
 /* ---- what a device has ---- */
 
-/* It had no memory for span bytes, when so many were free. */
+/* The device had no memory for span bytes, and said that room bytes were free. */
 void pool_refused(struct broker *broker, unsigned device, uint64_t span, uint64_t room);
 
-/* It made memory of that size. */
+/* The device made memory of span bytes. */
 void pool_made(struct broker *broker, unsigned device, uint64_t span);
 
-/* It says that it has so much. */
+/* The device says that room bytes are free. */
 void pool_told(struct broker *broker, unsigned device, uint64_t room);
 
-/* Has it room for that now, as far as is known? */
+/* Whether the device has span bytes free, as far as is known. */
 bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span);
 
-/* Or would it have, with all that is kept or on its way back? */
+/* Whether it would have, if all spare memory and all that is on its way back were free. */
 bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t span);
 
-/* Whether that is more than the device would have if that user gave back all of its memory: then only other users can help. */
+/* Whether that is more than the device would have if the user gave all of its memory back: only others can help. */
 bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span);
 
 /*
- * Gives back what a create needs: of the pool as much as is missing, or, where that is not enough, asks for as much of the
- * idle memory; the user's own first. Nothing, where both are not enough. True: what is on its way will do. The shortage, with
- * over() and context set, is on the list then.
+ * Has memory given back for a create of span bytes: what is missing from the pool or, if that is too little, from idle
+ * memory, whose holders are asked to close it; the user's own first. Gives nothing back if both are too little. True:
+ * what is on its way back is enough, and the shortage, whose over() and context are set, is on the device's list.
  */
 bool pool_make_room(struct broker *broker, unsigned device, uid_t uid, uint64_t span, struct shortage *shortage);
 
-/* A device failed at what the loop needs no answer to. what: "free", "zero"; so: what follows from that, or "". */
+/* Makes an event of a job that failed. what: what the device could not do, such as "free"; so: what follows, or "". */
 void pool_device_failed(struct broker *broker, const struct job *job, const char *what, const char *so);
 
 #endif

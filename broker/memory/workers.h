@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.h - one thread for each device, which alone calls that device for the broker; and one that asks about dead processes.
+ * workers.h - one thread for each device, which alone calls that device for the broker; and one that asks about dead
+ * processes.
  *
- * Device calls take from microseconds to seconds; the control loop must never wait for one (invariant 5).
- * The loop submits a job; the device's thread runs it; its done function runs in the loop again. Whether a process is gone
- * is asked of the driver, for all devices at once, on a thread of its own: a device that hangs must not keep the memory
- * of other devices from being freed.
- * Owns the threads, their queues, and a job from submission until done is called.
+ * Device calls take from microseconds to seconds, and the control loop must never wait for one (invariant 5). The loop
+ * submits a job, the device's thread runs it, and its done function runs in the loop again. Whether a process is gone
+ * is asked of the driver for all devices at once, on a thread of its own, because a device that hangs must not keep the
+ * memory of other devices from being freed. Owns the threads, their queues, and a job from submission until done is
+ * called.
  *
  * Which job is next:
  *   Releases, zeroing and requests (all other jobs) alternate. So memory that is given back is with the device soon, and a
@@ -33,64 +34,67 @@ enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_ROOM, JOB_GONE };
 
 struct job {
 	enum job_kind        kind;
-	unsigned             device; /* GONE: none */
-	uid_t                uid;  /* in whose queue it waits; RELEASE: none */
-	uint64_t             span; /* bytes, whole granules; ZERO: any */
-	uint32_t             range; /* ZERO: for done */
-	uint64_t             serial; /* ZERO: of the buffer whose range it was, for done */
-	uint64_t             room;   /* ROOM, and ALLOCATE that found none: bytes that the device has; 0: it could not tell */
-	void                *ptr;  /* ALLOCATE: result; ZERO, RELEASE: what */
-	pid_t                pid;  /* GONE: which process; 0 and -EBUSY as device.h says */
-	bool                 mps;
-	uint64_t             session;
-	unsigned             exported; /* ALLOCATE: the kind of export */
-	struct device_handle handle;
-	int                  descriptor; /* ALLOCATE: result; the device's */
-	int                  error; /* 0 or negative errno, with the error message in text */
+	unsigned             device;     /* the broker's index; unused by GONE */
+	uid_t                uid;        /* the user in whose queue the job waits; unused by RELEASE */
+	uint64_t             span;       /* bytes: whole granules, for ZERO any number */
+	uint32_t             range;      /* ZERO: for done() */
+	uint64_t             serial;     /* ZERO: of the buffer that had the range, for done() */
+	uint64_t             room;       /* result of ROOM, and of ALLOCATE that fails: free bytes; 0: not known */
+	void                *ptr;        /* result of ALLOCATE; what ZERO and RELEASE work on */
+	pid_t                pid;        /* GONE: the process; device.h says what 0 and -EBUSY mean */
+	bool                 mps;        /* GONE: the process ran under MPS */
+	uint64_t             session;    /* GONE: for done() */
+	unsigned             exported;   /* ALLOCATE: the kind of export */
+	struct device_handle handle;     /* result of ALLOCATE */
+	int                  descriptor; /* result of ALLOCATE; it stays the device's */
+	int                  error;      /* result: 0, or a negative errno with the error message in text */
 	char                 text[ERROR_TEXT_MAX];
-	void (*done)(struct job *job); /* in the loop; the job is its own from then on */
-	void                *context, *subject; /* for done */
-	struct rr_item       item;  /* in the queue that it is in */
-	struct rr_user       queue; /* its user's, while it is the first in it */
-	struct job          *same_prev, *same_next; /* then: in its bucket */
+	void (*done)(struct job *job);   /* called in the loop, and owns the job from then on */
+	void                *context, *subject; /* for done() */
+	struct rr_item       item;       /* in the queue that it waits in */
+	struct rr_user       queue;      /* its user's queue, while the job is the first in it */
+	struct job          *same_prev, *same_next; /* the first jobs of users in one bucket */
 };
 
 #define USER_BUCKETS 64
 
 enum { QUEUE_RELEASES, QUEUE_REQUESTS, QUEUE_ZEROES, QUEUES };
 
-/* A fair queue of jobs. */
+/* A fair queue of jobs: each user has a queue in it. */
 struct job_queue {
 	struct round_robin users;
-	struct job        *first[USER_BUCKETS]; /* in each of those users' queues, by uid */
+	struct job        *first[USER_BUCKETS]; /* the first job of each user's queue, in buckets by uid */
 };
 
 struct worker {
 	struct workers    *workers;
 	pthread_t          thread;
-	struct rr_item    *releases; /* in the order in which they came */
-	struct job_queue   queue[QUEUES]; /* all other jobs; of QUEUE_RELEASES: unused */
-	unsigned           next;          /* from which queue the next job comes, if it has one */
-	pthread_cond_t     work;
+	struct rr_item    *releases;      /* jobs of that kind, the oldest first */
+	struct job_queue   queue[QUEUES]; /* all other jobs; queue[QUEUE_RELEASES] is unused */
+	unsigned           next;          /* index of the queue that the next job comes from, if it has one */
+	pthread_cond_t     work;          /* a job came, or the thread is to end */
 };
 
 struct workers {
 	const struct device *device;
-	struct worker       *worker; /* of each device; the last one asks about processes */
-	unsigned             devices, started;
-	pthread_mutex_t      lock;
+	struct worker       *worker;   /* one for each device, and one behind them that asks about processes */
+	unsigned             devices;  /* number of devices */
+	unsigned             started;  /* number of workers whose thread runs */
+	pthread_mutex_t      lock;     /* of the queues, done and stopping */
 	bool                 stopping;
-	struct rr_item      *done; /* in the order in which they were */
-	int                  wake; /* eventfd: something is done */
-	struct event        *woken;
-	unsigned             pending; /* submitted and not done; only the loop reads it */
+	struct rr_item      *done;     /* jobs that the loop has not taken back yet, the oldest first */
+	int                  wake;     /* eventfd: done has a job */
+	struct event        *woken;    /* of wake */
+	unsigned             pending;  /* jobs submitted whose done() was not called; only the loop reads it */
 };
 
+/* Starts the threads. Negative errno with the error message set. */
 int workers_start(struct workers *workers, struct event_base *base, const struct device *device, unsigned devices);
 
-/* Runs what was submitted, then ends the threads. Results not yet taken are dropped. */
+/* Runs the submitted jobs, then ends the threads. Does not call done() of jobs that the loop has not taken back. */
 void workers_stop(struct workers *workers);
 
+/* Puts a job into its queue. Its owner is the worker until done() is called. */
 void workers_submit(struct workers *workers, struct job *job);
 
 #endif
