@@ -38,6 +38,11 @@ example_PROGRAMS += examples/pipeline/pipeline
 examples_pipeline_pipeline_SOURCES = examples/pipeline/pipeline.c
 examples_pipeline_pipeline_LDADD = $(public_libs)
 
+# A number from one worker to another. The README shows it as it is.
+example_PROGRAMS += examples/hello
+examples_hello_SOURCES = examples/hello.c
+examples_hello_LDADD = $(public_libs)
+
 # Pointers that mean the same in all processes (GPUB_SAME_ADDRESS).
 example_PROGRAMS += examples/tree/tree
 examples_tree_tree_SOURCES = examples/tree/tree.c
@@ -70,7 +75,7 @@ else
 EXTRA_DIST += examples/heat-fortran/heat-fortran.f90
 endif
 
-# For CUDA alone: a kernel launched with <<<>>> on a lease. The README shows it as it is.
+# For CUDA alone: a kernel launched with <<<>>> on a lease.
 if HAVE_CUDA_TOOLKIT
 noinst_LTLIBRARIES += examples/libacquire.la
 examples_libacquire_la_SOURCES = examples/acquire.cu

@@ -51,7 +51,8 @@ summary() {
 	echo "./bootstrap demo: $(tail -n 2 "$results/demo.log" | tr '\n' ' ')"
 	echo "./bootstrap check: $(tail -n 1 "$results/check.log")"
 	export GPUBROKER_MODULE_PATH=$PWD/kernels
-	echo "README's program: $(./broker/broker-run --quiet -n 2 -b u=64M -- ./examples/acquire 2>&1 </dev/null | tr '\n' ' ')"
+	echo "README's program: $(./broker/broker-run --quiet -n 2 -b u=64K,timeline -- ./examples/hello 2>&1 </dev/null | tr '\n' ' ')"
+	echo "acquire.cu: $(./broker/broker-run --quiet -n 2 -b u=64M -- ./examples/acquire 2>&1 </dev/null | tr '\n' ' ')"
 	heat one-worker 1 4096 2000 0
 	heat four-on-one 4 4096 2000 0
 	if [ "$gpus" -ge 2 ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# examples.sh - the whole programs in the man pages, examples/pipeline and examples/tree compile without a warning as a newcomer compiles them, run
+# examples.sh - the whole programs in the man pages, examples/hello.c, examples/pipeline and examples/tree compile without a warning as a newcomer compiles them, run
 # under broker-run on the host device, and print what their page shows.
 set -u
 # shellcheck source=tests/tap.sh
@@ -74,6 +74,10 @@ if [ -e "$fortran/libgpubroker_fortran.la" ]; then
 else
 	skip "gpubroker_fortran(3)'s program" "there is no Fortran compiler (Debian: gfortran)"
 fi
+cp "$top_srcdir/examples/hello.c" program.c
+# shellcheck disable=SC2086 # CC may be a compiler and its flags
+check "examples/hello.c compiles" $CC -o program program.c "${flags[@]}"
+check "and both workers print the number" prints "worker [01]: 42" 2 -n 2 -b u=64K,timeline
 cp "$top_srcdir/examples/tree/tree.c" program.c
 # shellcheck disable=SC2086
 check "examples/tree compiles" $CC -o program program.c -I "$top_srcdir" "${flags[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# readme.sh - the README shows examples/acquire.cu and acquire.py as they are, and every file that README and CONTRIBUTING name is there.
+# readme.sh - the README shows examples/hello.c and acquire.py as they are, and every file that README and CONTRIBUTING name is there.
 # shellcheck disable=SC2016 # backquotes are what is looked for
 set -u
 cd "${top_srcdir:?}" || exit 1
@@ -39,7 +39,7 @@ absent() {
 }
 
 echo 1..3
-shown 1 cuda examples/acquire.cu
+shown 1 c examples/hello.c
 shown 2 python examples/acquire.py
 missing=$(absent)
 if [ -z "$missing" ]; then
