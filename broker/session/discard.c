@@ -27,14 +27,14 @@
 #include "common/tables.h"
 #include "common/thread.h"
 
-#define MOST_MAX     4096 /* descriptors of one user that may be pending */
-#define MOST_PART    8    /* of the descriptors that the process may have */
-#define THREADS_MAX  64   /* users whose closes can block at the same time without delaying another's */
-#define STOP_SECONDS 1
-#define SOCKETS_MAX  64   /* sockets that may be pending before no connections are accepted */
-#define SOCKETS      ((uid_t)-1) /* stands for a user: whose they are does not matter, since their closes do not block */
+#define MOST_MAX     4096 /* upper limit of discard.most */
+#define MOST_PART    8    /* a user may have 1/8 of the process's limit of descriptors pending */
+#define THREADS_MAX  64   /* limit of threads: closes of so many users can block without delaying those of others */
+#define STOP_SECONDS 1    /* how long discard_stop() waits for the threads at most */
+#define SOCKETS_MAX  64   /* pending sockets at which no connections are accepted (discard_is_behind()) */
+#define SOCKETS      ((uid_t)-1) /* the uid of pending sockets, of all users: closes of sockets do not block */
 
-/* The descriptors of one packet, or one socket with the messages that are left in it. */
+/* An item to close: the descriptors of one packet, or one socket with unread messages. */
 struct discarded {
 	struct discard_user *user;
 	struct charge        charge;
@@ -46,28 +46,29 @@ struct discarded {
 
 struct discard_user {
 	uid_t               uid;
-	unsigned            pending; /* descriptors */
-	struct discarded   *items;   /* all that are not closed yet */
+	unsigned            pending; /* number of descriptors that are not closed yet */
+	struct discarded   *items;   /* all items that are not closed yet */
 	UT_hash_handle      hh;      /* in discard->users */
 
-	/* under the closers' lock */
+	/* under closers->lock */
 	struct discarded   *queue;   /* items that no thread has begun */
 	bool                served;  /* a thread closes one of its items */
 	struct discard_user *prev, *next; /* in closers->ready */
 };
 
-/* Where a thread's close hangs, discard_stop() leaves this to the threads, and the last of them frees it. */
+/* What the threads share with the loop. Freed by discard_stop(), or by the last thread if the close of one hangs. */
 struct closers {
 	pthread_mutex_t      lock;
-	pthread_cond_t       changed;
-	struct discard_user *ready; /* users that have a queue and are not served */
-	struct discarded    *done;  /* items that are closed */
-	unsigned             threads, idle;
+	pthread_cond_t       changed;   /* an item was queued, a thread has ended, or stopping was set */
+	struct discard_user *ready;     /* users that have a queue and are not served, the next one first */
+	struct discarded    *done;      /* items that are closed */
+	unsigned             threads;   /* number of threads */
+	unsigned             idle;      /* number of threads that close nothing */
 	bool                 stopping;  /* discard_stop() has begun: a thread that has nothing to close ends */
-	bool                 abandoned; /* discard_stop() has left threads running: the last of them frees all */
+	bool                 abandoned; /* discard_stop() has left threads running: the last one frees the closers */
 	struct discard_user *users;     /* all users, from discard_stop() on; NULL before */
-	int                  wake;  /* eventfd, which the loop waits for: something is done */
-	int                  slot;  /* a low descriptor, a copy of wake; close_at_exit() puts a socket there for a moment */
+	int                  wake;      /* eventfd that wakes the loop when an item was added to done */
+	int                  slot;      /* copy of wake with a low number, at which close_at_exit() puts a socket */
 };
 
 /* ---- the threads ---- */
@@ -75,7 +76,10 @@ struct closers {
 static void closers_free(struct closers *closers);
 static void *closer_main(void *argument);
 
-/* Under the lock. Starts a thread unless one is idle: a user who comes next is then served at once. */
+/*
+ * Starts a thread unless one is idle or THREADS_MAX run, so that the next user is served at once. Called with the lock
+ * taken, or before any thread runs. Returns 0 or a negative errno.
+ */
 static int closer_start(struct closers *closers)
 {
 	pthread_t thread;
@@ -94,8 +98,9 @@ static int closer_start(struct closers *closers)
 
 /* What close_at_exit() and its thread share. */
 struct last_holder {
-	int   slot;
-	sem_t has_it, alone; /* the thread has the socket in a table of its own; nobody else has it any more */
+	int   slot;   /* number of the socket in the thread's table of descriptors */
+	sem_t has_it; /* posted when the thread has a table of descriptors of its own, with the socket */
+	sem_t alone;  /* posted when the thread's table alone has the socket */
 };
 
 static void wait_for(sem_t *semaphore)
@@ -104,7 +109,10 @@ static void wait_for(sem_t *semaphore)
 		;
 }
 
-/* The table of descriptors that this thread gets ends with the slot. */
+/*
+ * Main function of a thread. Copies its table of descriptors up to holder->slot, waits until all other copies of the
+ * socket in that slot are closed, and exits, which closes the last one.
+ */
 static void *last_holder_main(void *argument)
 {
 	struct last_holder *holder = argument;
@@ -116,10 +124,10 @@ static void *last_holder_main(void *argument)
 }
 
 /*
- * Closes a client's socket with the descriptors in its queue, as the end of a thread that alone has it still open.
- * The kernel does not let a thread that exits wait for sockets that linger (PF_EXITING in inet_release()), and a
- * descriptor that nobody received is never flushed. So such a close takes the same time whatever the client sent.
- * Before Linux 5.9 (close_range(2)) this thread makes the last close, which may block.
+ * Closes a client's socket, and with it the descriptors in its queue, by the exit of a thread that has the only open
+ * copy. The kernel does not let a thread that exits wait for sockets that linger (PF_EXITING in inet_release()), and a
+ * descriptor that nobody received is never flushed. So the close takes the same time whatever the client sent. Before
+ * Linux 5.9 (close_range(2)) the calling thread makes the last close, which may block.
  */
 static void close_at_exit(struct closers *closers, int sock)
 {
@@ -137,7 +145,7 @@ static void close_at_exit(struct closers *closers, int sock)
 	if (!started)
 		return;
 	sem_post(&holder.alone);
-	pthread_join(thread, NULL); /* returns before the kernel closes what the thread has */
+	pthread_join(thread, NULL); /* returns before the kernel closes the thread's descriptors */
 }
 
 static void close_item(struct closers *closers, const struct discarded *item)
@@ -150,7 +158,7 @@ static void close_item(struct closers *closers, const struct discarded *item)
 		close(item->fds[i]);
 }
 
-/* Closes the first item of the user that is ready first. Begins and ends with the lock taken. */
+/* Closes one item of the first user in closers->ready. Called with the lock taken; releases it during the close. */
 static void serve_user(struct closers *closers)
 {
 	struct discard_user *user = closers->ready;
@@ -160,7 +168,7 @@ static void serve_user(struct closers *closers)
 	DL_DELETE2(user->queue, item, queue_prev, queue_next);
 	user->served = true;
 	closers->idle--;
-	closer_start(closers); /* where that fails, other users wait for this close */
+	closer_start(closers); /* if this fails, other users wait for the close below */
 	pthread_mutex_unlock(&closers->lock);
 	close_item(closers, item);
 	pthread_mutex_lock(&closers->lock);
@@ -172,7 +180,7 @@ static void serve_user(struct closers *closers)
 	eventfd_write(closers->wake, 1);
 }
 
-/* Ends when another thread is idle, or when the broker stops. Before that it closes what is queued. */
+/* A thread. Closes items until none is queued, and then ends if another thread is idle or the broker stops. */
 static void *closer_main(void *argument)
 {
 	struct closers *closers = argument;
@@ -195,27 +203,33 @@ static void *closer_main(void *argument)
 	return NULL;
 }
 
-/* NULL: the error message is set. */
-static struct closers *closers_new(void)
+/* Allocates the closers, without threads. Negative errno with the error message set. */
+static int closers_new(struct closers **result)
 {
 	struct closers *closers = calloc(1, sizeof *closers);
-	int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), slot = fcntl(wake, F_DUPFD_CLOEXEC, 0);
+	int error;
 
-	if (!closers || slot < 0) {
-		error_set(-errno, "the thread that closes descriptors cannot start: %m");
-		if (wake >= 0)
-			close(wake);
-		free(closers);
-		return NULL;
-	}
-	closers->wake = wake;
-	closers->slot = slot;
+	if (!closers)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	closers->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (closers->wake < 0)
+		goto refuse;
+	closers->slot = fcntl(closers->wake, F_DUPFD_CLOEXEC, 0);
+	if (closers->slot < 0)
+		goto refuse;
 	pthread_mutex_init(&closers->lock, NULL);
 	pthread_cond_init(&closers->changed, NULL);
-	return closers;
+	*result = closers;
+	return 0;
+refuse:
+	error = error_set(-errno, "the thread that closes descriptors cannot start: %m");
+	if (closers->wake >= 0)
+		close(closers->wake);
+	free(closers);
+	return error;
 }
 
-/* Frees the closers, with the users and items that discard_stop() left to them. No other thread uses them any more. */
+/* Frees the closers, with the users and items that discard_stop() moved to them. No other thread may use them. */
 static void closers_free(struct closers *closers)
 {
 	struct discard_user *user, *next_user;
@@ -235,8 +249,8 @@ static void closers_free(struct closers *closers)
 }
 
 /*
- * Takes over the users. Waits until the threads have closed what is queued, and have ended; if a close hangs, for
- * STOP_SECONDS at most. Frees the closers, or leaves that to the last thread.
+ * Takes over the users. Waits until the threads have closed all queued items and have ended, but for STOP_SECONDS at
+ * most. Then frees the closers, or leaves that to the last thread.
  */
 static void closers_stop(struct closers *closers, struct discard_user *users)
 {
@@ -269,7 +283,7 @@ static struct discard_user *user_find(const struct discard *discard, uid_t uid)
 	return user;
 }
 
-/* NULL: the broker is out of memory. */
+/* Returns the user's object, allocated if needed. NULL: the broker is out of memory. */
 static struct discard_user *user_get(struct discard *discard, uid_t uid)
 {
 	struct discard_user *user = user_find(discard, uid);
@@ -287,7 +301,7 @@ static struct discard_user *user_get(struct discard *discard, uid_t uid)
 	return NULL;
 }
 
-/* Refunds and frees the item, and its user with the last one. */
+/* Refunds and frees an item that is closed, and frees its user with the last item. */
 static void item_end(struct discard *discard, struct discarded *item)
 {
 	struct discard_user *user = item->user;
@@ -323,9 +337,9 @@ static void on_closed(evutil_socket_t fd, short what, void *argument)
 }
 
 /*
- * Hands the descriptors to the threads. Without memory for that they stay open: discard_admits() then lets nobody's
- * descriptors in until there is memory again. The charge may fail for the first packet of a user, which was not
- * looked at before it was received.
+ * Queues the descriptors for the threads. If there is no memory, the descriptors are not closed, and discard_admits()
+ * admits no user's descriptors until there is memory again. The charge may fail for a packet that was received while
+ * nothing was pending, because discard_admits() does not check such a packet.
  */
 static void submit(struct discard *discard, uid_t uid, const int *fds, unsigned count)
 {
@@ -366,7 +380,7 @@ static unsigned most_of_user(void)
 	return (unsigned)limit.rlim_cur / MOST_PART;
 }
 
-/* Clients that connected before the listener refused descriptors can still send some. */
+/* Whether a client has connected already. It connected before the listener refused descriptors, and can send some. */
 static bool somebody_waits(int listener)
 {
 	struct pollfd p = { .fd = listener, .events = POLLIN };
@@ -384,11 +398,11 @@ int discard_start(struct discard *discard, struct event_base *base, struct accou
 
 int discard_start_always(struct discard *discard, struct event_base *base, struct accounting *accounting)
 {
-	struct closers *closers = closers_new();
-	int error;
+	struct closers *closers = NULL;
+	int error = closers_new(&closers);
 
-	if (!closers)
-		return -errno;
+	if (error)
+		return error;
 	*discard = (struct discard){ .most = most_of_user(), .accounting = accounting, .closers = closers };
 	discard->spare = calloc(1, sizeof *discard->spare);
 	discard->closed = event_new(base, closers->wake, EV_READ | EV_PERSIST, on_closed, discard);
@@ -428,7 +442,10 @@ unsigned discard_uncharged(const struct discard *discard)
 	return discard->needed ? SOCKET_DESCRIPTORS_MAX : 0;
 }
 
-/* How many there are is seen only when they are received: there must be room for as many as a packet can bring. */
+/*
+ * Whether the user may have a packet's descriptors pending. Their number is not known before they are received, so
+ * there must be room for as many as a packet can have.
+ */
 static bool has_room(struct discard *discard, uid_t uid)
 {
 	const struct discard_user *user = user_find(discard, uid);
@@ -442,7 +459,7 @@ static bool has_room(struct discard *discard, uid_t uid)
 	return !error;
 }
 
-/* While nothing is pending, a packet is received without a look at it first: there is room for its descriptors. */
+/* While nothing is pending, the packet is admitted without a look at it, because there is room for its descriptors. */
 bool discard_admits(struct discard *discard, uid_t uid, int sock)
 {
 	if (!discard->needed || (!discard->pending && discard->spare))
@@ -466,11 +483,11 @@ bool discard_message(struct discard *discard, uid_t uid, int sock)
 		return false;
 	error = socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
 	discard_close(discard, uid, extra.unwanted, extra.unwanted_count);
-	/* an empty message comes with its sender, the end of file does not */
+	/* an empty message has a sender (SO_PASSCRED), the end of file has none */
 	return error != -EAGAIN && (error != -ECONNRESET || extra.has_sender);
 }
 
-/* After the shutdown nothing more can be sent to it. */
+/* Shuts the socket down, so that the client can send nothing more, and returns whether it has unread descriptors. */
 static bool has_descriptors(int sock)
 {
 	struct wire_message message;

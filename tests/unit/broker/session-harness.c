@@ -366,6 +366,7 @@ void expect_turned_away(int sock)
 	assert_null(broker.sessions->by_id);
 	assert_int_equal(greeting(), 0);
 	assert_int_equal(broker.counters.sessions_opened, 0);
+	assert_int_equal(broker.counters.sessions_left, 0);
 	close(sock);
 }
 
