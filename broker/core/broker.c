@@ -50,7 +50,7 @@
 #include "device/host.h"
 #include "device/select.h"
 
-/* Sessions and timelines need descriptors: as many as the hard limit allows. */
+/* Raises the soft limit of open files to the hard limit, because sessions and timelines need descriptors. */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -67,12 +67,12 @@ static void on_connection(evutil_socket_t fd, short what, void *argument)
 	connections_accept(argument, fd);
 }
 
-/* The event of a listening socket; NULL with the error message. */
+/* Makes the socket non-blocking, and returns an event that accepts its connections; NULL with the error message set. */
 static struct event *listener_event(struct broker *broker, int listener)
 {
 	struct event *event;
 
-	/* the loop takes connections until there are none: it must not wait for the next */
+	/* connections_accept() accepts until no connection is pending, and must not wait for the next one */
 	if (fcntl(listener, F_SETFL, O_NONBLOCK)) {
 		error_set(-errno, "the listening socket cannot be made non-blocking: %m");
 		return NULL;
@@ -92,10 +92,10 @@ int broker_listen(struct broker *broker, int listener, int former)
 	struct event *event = listener_event(broker, listener);
 
 	if (!event)
-		return -ENOMEM; /* the event of the former socket goes on */
+		return -ENOMEM; /* the event of the former socket stays */
 	event_free(broker->connections->listener);
 	broker->connections->listener = event;
-	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1; i++) /* those who connected before */
+	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1; i++) /* connections pending at the former socket */
 		connections_accept(broker, former);
 	close(former);
 	return 1;
@@ -106,7 +106,7 @@ static int device_start(struct broker *broker)
 	char prefix[sizeof(STATUS_PREFIX) + INSTANCE_SIZE + 4];
 	int error;
 
-	/* the status file is locked, so other files of this instance are of a broker that died */
+	/* this broker has the lock of the status file, so other files of this instance belong to a dead broker */
 	leftovers_remove_instance(broker->config->instance);
 	snprintf(prefix, sizeof prefix, STATUS_PREFIX "%s.mem", broker->config->instance);
 	host_set_prefix(prefix);
@@ -124,7 +124,11 @@ static int look_at_status(void *context, char text[EVENT_TEXT_MAX])
 	return status_restore(broker);
 }
 
-/* Memory whose name is gone serves who maps it already. No new buffer may get such memory. */
+/*
+ * Restores the names of the host device's memory (names_look). Allocations whose names were removed stay valid for
+ * processes that map them, but serve no new buffers: spare memory is given back, and memory_close_named() closes the
+ * rest.
+ */
 static int look_at_memory(void *context, char text[EVENT_TEXT_MAX])
 {
 	struct broker *broker = context;
@@ -151,7 +155,7 @@ void broker_config_init(struct broker_config *config)
 	quota_init(&config->quotas.fallback);
 }
 
-#define RESERVE 128 /* descriptors beside those that are open: for accept(2), reads of /proc, the driver */
+#define RESERVE 128 /* descriptors kept free for accept(2), reads of /proc and the driver */
 
 static unsigned descriptors_open(void)
 {
@@ -165,13 +169,16 @@ static unsigned descriptors_open(void)
 	return count;
 }
 
-/* The pool is charged to nobody; each allocation in it may keep descriptors. */
+/* Returns the most descriptors that pooled allocations may keep open, which are charged to nobody. */
 static unsigned pool_descriptors(const struct broker *broker)
 {
 	return (broker->memory->descriptors + export_descriptors_max()) * POOL_OBJECTS;
 }
 
-/* Those for all users together, once the broker has its own. Never 0: with a small limit half of all. */
+/*
+ * Returns how many descriptors all users together may have: the limit of open files minus what the broker needs, or
+ * half of the limit if that is more. 0: there is no limit. Called when the broker's own descriptors are open.
+ */
 static uint64_t descriptors_for_users(const struct broker *broker)
 {
 	uint64_t reserve = descriptors_open() + RESERVE + discard_uncharged(broker->discard) + pool_descriptors(broker);
@@ -182,7 +189,7 @@ static uint64_t descriptors_for_users(const struct broker *broker)
 	return limit.rlim_cur / 2 > reserve ? limit.rlim_cur - reserve : limit.rlim_cur / 2;
 }
 
-/* Where several users are served, none may take all: shares limit each by what the others hold. */
+/* Sets the capacities for shares, if several users are served, so that no user takes a whole resource. */
 static void shares_begin(struct broker *broker)
 {
 	if (!broker->config->several_users)
@@ -251,7 +258,7 @@ static void tickets_end(struct broker *broker)
 
 static int status_begin(struct broker *broker)
 {
-	/* a broker of another user may have the name: then this one gets another */
+	/* if another user's file has the name, status_open() changes the broker's name */
 	int error = status_open(broker->status, broker->core->config.instance);
 
 	if (error)
@@ -307,6 +314,7 @@ static int registry_begin(struct broker *broker)
 	if (error)
 		return error;
 	broker->registry->tracking = broker->tracking;
+	broker->registry->marks = broker->marks;
 	broker->registry->trust = broker->config->trust;
 	return 0;
 }
@@ -335,7 +343,7 @@ static int workers_begin(struct broker *broker)
 	return workers_start(broker->workers, broker->base, broker->device, broker->board->header->devices);
 }
 
-/* The pool is freed while the devices' threads still run. */
+/* Frees spare memory before it stops the devices' threads, because these threads free it. */
 static void workers_end(struct broker *broker)
 {
 	usages_limit(&broker->memory->usages, 0);
@@ -381,7 +389,7 @@ static void listener_end(struct broker *broker)
 	event_free(broker->connections->listener);
 }
 
-/* From here on the status file follows the broker. */
+/* Begins shares, the writing of the status file, and the checks of the broker's names. */
 static int names_watched(struct broker *broker)
 {
 	int error;
@@ -416,9 +424,9 @@ static void timers_end(struct broker *broker)
 }
 
 static const struct part {
-	int (*begin)(struct broker *broker); /* negative errno with the error message set: the part is as if it had not begun */
+	int (*begin)(struct broker *broker); /* returns 0 or a negative errno with the error message set */
 	void (*end)(struct broker *broker);
-} parts[] = { /* NULL: nothing to do */
+} parts[] = { /* in the order of begin(); end() is called in reverse order; NULL: nothing to do */
 	{ accounting_begin, accounting_end },
 	{ tickets_begin, tickets_end },
 	{ status_begin, status_end },
@@ -502,7 +510,7 @@ static void look_whether_idle(struct broker *broker)
 		core->drained(core->drained_context);
 }
 
-/* The work that is done once a pass, however often something changed. */
+/* Does the work of a change once in a pass: writes the status file, and checks whether a stopping broker is done. */
 static void follow_changes(struct broker *broker)
 {
 	broker_publish(broker);
@@ -520,12 +528,15 @@ void broker_pass(struct broker *broker, bool wait)
 	more |= waking_more(broker);
 	more |= inquiry_more(broker);
 	follow_changes(broker);
-	if (broker->core->over) /* without this, a pending event would start more work */
+	if (broker->core->over) /* a pending event would start more work */
 		return;
 	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
 }
 
-/* A session that sent a message is likely to send another, and a wake-up costs several times the work itself. */
+/*
+ * Returns true for poll_us after the last message, while the loop is to poll instead of sleeping: a session that sent
+ * a message is likely to send another, and a wake-up costs several times as much as handling a message.
+ */
 static bool is_busy(const struct broker *broker)
 {
 	return broker->config->poll_us && now_ns(CLOCK_MONOTONIC) - broker->received < broker->config->poll_us * UINT64_C(1000);
@@ -553,7 +564,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 	broker_publish(broker);
 }
 
-/* Sessions that map idle memory are asked to close it; that takes its time. */
+/* Sessions that map idle memory above the limit are asked to close it, so that memory comes back later. */
 void broker_keep(struct broker *broker, uint64_t bytes)
 {
 	usages_limit(&broker->memory->usages, bytes);

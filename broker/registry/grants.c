@@ -41,7 +41,7 @@ void use_add_rights(struct use *use, unsigned rights)
 	use_set_rights(use, use->rights | rights);
 }
 
-/* It may be found from now on. -ENOMEM */
+/* Enters the use in its session's table, under the grant and `serial`. -ENOMEM with the error message set. */
 static int use_enter(struct use *use, const struct grant *grant, uint64_t serial)
 {
 	use->key = (struct use_key){ grant->id, serial };
@@ -84,6 +84,7 @@ static void use_take_off(struct registry *registry, struct use *use)
 static void use_end(struct registry *registry, struct use *use)
 {
 	use_take_off(registry, use);
+	registry_end_unwritable(registry, use->buffer);
 	charge_release(&use->charge, registry->accounting);
 	free(use);
 }
@@ -101,7 +102,7 @@ static bool is_trusted(const struct registry *registry, const struct grant *gran
 
 static void ask_to_close(struct registry *registry, struct grant *grant)
 {
-	if (grant->allocation->state == ALLOCATION_EVICTED) /* everybody was asked; this session again */
+	if (grant->allocation->state == ALLOCATION_EVICTED) /* all were asked; this session is asked again */
 		registry->hooks.notice(registry->context, grant, 0);
 	else
 		memory_evict(registry->memory, grant->allocation);
@@ -111,17 +112,21 @@ bool use_quiesced(struct registry *registry, struct use *use)
 {
 	struct buffer *buffer = use->buffer;
 
-	/* only the end of the whole mapping helps then */
+	/* an untrusted session is asked to close the whole mapping: its death is what ends the grant */
 	if (!is_trusted(registry, use->grant)) {
 		registry->hooks.notice(registry->context, use->grant, 0);
 		return false;
 	}
-	/* its memory is to be freed, which waits for the CLOSED: the use stays, so that people see who is waited for */
+	/*
+	 * the allocation is freed after the CLOSED of this grant: the use stays until then, to show who is waited for
+	 */
 	if (buffer->state == BUFFER_DRAINING && !registry_keeps(registry, buffer)) {
 		ask_to_close(registry, use->grant);
 		return true;
 	}
-	/* no other buffer will be found under a private grant: it ends with the CLOSED, and stays charged until then */
+	/*
+	 * a grant that is not shared serves one acquire only: its use ends with the CLOSED, and is charged until then
+	 */
 	if (!use->grant->shared) {
 		registry->hooks.notice(registry->context, use->grant, 0);
 		return true;
@@ -141,7 +146,7 @@ static struct attachment *attachment_find(const struct grants *grants, const str
 	return attachment;
 }
 
-/* attachment_find() has found none. NULL: no memory. */
+/* Creates the session's attachment for an allocation. It must have none. NULL: no memory. */
 static struct attachment *attachment_new(struct grants *grants, struct allocation *allocation)
 {
 	struct attachment *attachment = calloc(1, sizeof *attachment);
@@ -156,6 +161,7 @@ static struct attachment *attachment_new(struct grants *grants, struct allocatio
 	return NULL;
 }
 
+/* Frees the attachment if it has no grant. */
 static void attachment_put(struct grants *grants, struct attachment *attachment)
 {
 	if (attachment->grants)
@@ -164,7 +170,7 @@ static void attachment_put(struct grants *grants, struct attachment *attachment)
 	free(attachment);
 }
 
-/* The grant that acquires of the session share on that device; NULL: none. attachment: the session's; NULL: none. */
+/* Returns the grant on order->device that the session's acquires share. NULL: there is none, or order->own is set. */
 static struct grant *grant_shared(const struct attachment *attachment, const struct grant_order *order)
 {
 	struct grant *grant;
@@ -181,7 +187,7 @@ static bool is_shared(const struct grant *grant)
 	return grant->shared && !grant->orphaned;
 }
 
-/* Nothing fails from here on. */
+/* Enters a new grant in the lists of its attachment and allocation, and counts it. Cannot fail. */
 static void grant_add(struct registry *registry, struct grant *grant)
 {
 	struct attachment *attachment = grant->attachment;
@@ -197,7 +203,7 @@ static void grant_add(struct registry *registry, struct grant *grant)
 	tracked_begin(registry->tracking, &grant->tracked, TRACKED_GRANT);
 }
 
-/* attachment: the session's on the allocation; NULL: there is none yet. */
+/* Creates a grant. attachment: the session's for the allocation; NULL: the function creates it. */
 static int grant_new(struct registry *registry, struct allocation *allocation, struct attachment *attachment,
 		     const struct grant_order *order, struct grant **result)
 {
@@ -247,7 +253,7 @@ free_grant:
 	return error;
 }
 
-/* The grant's sealed handle is not needed any more. */
+/* Returns the grant's place for a sealed handle, and its charge. */
 static void grant_give_place(struct registry *registry, struct grant *grant)
 {
 	places_give(&registry->handles, grant->place);
@@ -255,7 +261,7 @@ static void grant_give_place(struct registry *registry, struct grant *grant)
 	registry->grant_count--;
 }
 
-/* Frees a grant that is in no list. The uses that it has are in none of its user's accounts afterwards. */
+/* Frees a grant that is in no list. */
 static void grant_free(struct registry *registry, struct grant *grant)
 {
 	if (!grant->orphaned)
@@ -263,6 +269,7 @@ static void grant_free(struct registry *registry, struct grant *grant)
 	free(grant);
 }
 
+/* Removes the grant from all lists and counts. Frees its attachment if it was the last grant there. */
 static void grant_take_off(struct registry *registry, struct grant *grant)
 {
 	struct attachment *attachment = grant->attachment;
@@ -360,7 +367,7 @@ uint64_t grant_extend(struct registry *registry, struct grant *grant)
 
 /* ---- who writes ---- */
 
-/* The session's uses that its acquires by the buffer's name share: one a device. */
+/* For each of the session's uses of the buffer under shared grants: at most one for each device. */
 #define EACH_SHARED_USE(grants, buffer, use)                                                                   \
 	for (struct attachment *attachment_ = attachment_find(grants, (buffer)->allocation); attachment_;      \
 	     attachment_ = NULL)                                                                               \
@@ -376,7 +383,7 @@ bool grants_others_write(const struct grants *grants, const struct buffer *buffe
 	return buffer->writers > own;
 }
 
-#define SCANS 64 /* one message must not walk what others hold (invariant 5) */
+#define SCANS 64 /* most uses of other sessions that one message looks at (invariant 5) */
 
 const struct use *grants_find_writer(const struct grants *grants, const struct buffer *buffer)
 {
@@ -408,14 +415,14 @@ struct grant *grant_find(const struct grants *grants, uint64_t id)
 }
 
 /*
- * No message names a use of an orphaned grant. It is found by its buffer's place: one is enough, whatever serials the buffer had, or they would
- * accumulate with the renames, charged to nobody.
+ * Key of a use under an orphaned grant, in place of the serial: the buffer's place in the board. So a buffer has one
+ * such use, however often it is renamed, and renames do not accumulate uses. No message names these uses.
  */
 #define ORPHAN_KEY(buffer) (1ull << 63 | (buffer)->place)
 
 /*
- * Its uses do not end: the other grant has them from now on, and they stay charged. Each use that is visited here was opened by a message
- * of its own, and no other message has it visited again.
+ * Moves the uses of `grant` to `into`, an orphaned grant of the same session and allocation. They stay charged. Visits
+ * each use once in its life, so the cost is paid for by the message that opened the use (invariant 5).
  */
 static void grant_merge(struct registry *registry, struct grant *into, struct grant *grant)
 {
@@ -428,11 +435,12 @@ static void grant_merge(struct registry *registry, struct grant *into, struct gr
 			continue;
 		}
 		use_take_off(registry, use);
-		use_enter(use, into, ORPHAN_KEY(use->buffer)); /* without memory for that it counts all the same */
+		use_enter(use, into, ORPHAN_KEY(use->buffer)); /* on -ENOMEM the use is in no table, but counts */
 		use_add(registry, use, into, use->buffer);
 	}
 }
 
+/* Gives a use of an orphaned grant its new key, or merges it into the use that has that key. */
 static void use_orphan(struct registry *registry, struct use *use)
 {
 	struct use *same = grant_find_use(use->grant, ORPHAN_KEY(use->buffer));
@@ -447,7 +455,10 @@ static void use_orphan(struct registry *registry, struct use *use)
 	use_enter(use, use->grant, ORPHAN_KEY(use->buffer));
 }
 
-/* Its uses stay charged to their user until the process is dead: nothing else bounds how many of them it leaves behind. */
+/*
+ * Orphans the grant. Its uses stay charged to their user until the process is dead, because the quota alone limits how
+ * many of them a process can leave.
+ */
 static void grant_hold(struct registry *registry, struct grant *grant)
 {
 	struct use *use, *next;
@@ -468,7 +479,7 @@ static void grant_hold(struct registry *registry, struct grant *grant)
 
 bool grant_closed(struct registry *registry, struct grant *grant)
 {
-	/* one orphaned grant is enough for a process and an allocation: it ends with the process */
+	/* a session keeps one orphaned grant for an allocation: the uses of later ones are moved to it */
 	struct grant *orphaned = is_trusted(registry, grant) ? NULL : grant->attachment->orphaned;
 
 	if (!orphaned && !is_trusted(registry, grant)) {
@@ -488,7 +499,7 @@ void grant_end(struct registry *registry, struct grant *grant)
 
 	grant_take_off(registry, grant);
 	if (!allocation->open && !allocation->named)
-		grant_forget_uses(registry, grant); /* all that is in it goes with it */
+		grant_forget_uses(registry, grant); /* the whole allocation is freed below, with its buffers */
 	while (grant->uses) {
 		buffer = grant->uses->buffer;
 		use_end(registry, grant->uses);

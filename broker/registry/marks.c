@@ -3,10 +3,12 @@
 #include "marks.h"
 
 #include <errno.h>
+#include <time.h>
 
 #include <utlist.h>
 
 #include "broker/base/context.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "timeline.h"
 
@@ -51,6 +53,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 
 int marks_init(struct broker *broker)
 {
+	broker->marks->broker = broker;
 	broker->marks->timer = evtimer_new(broker->base, on_timer, broker);
 	return broker->marks->timer ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
@@ -64,8 +67,10 @@ void marks_deinit(struct marks *marks)
 	marks->timer = NULL;
 }
 
-/* A round begins anew. A timer that is soon due stays: who ends timelines all the time must not put it off. */
-void marks_add(struct marks *marks, struct timeline *timeline)
+/*
+ * Begins a new round. Keeps a timer that was set to MARKS_FIRST_MS, so that a stream of new ends does not postpone it.
+ */
+static void add(struct marks *marks, struct timeline *timeline)
 {
 	timeline->marks = marks;
 	DL_APPEND2(marks->ended, timeline, marks_prev, marks_next);
@@ -73,6 +78,19 @@ void marks_add(struct marks *marks, struct timeline *timeline)
 	if (!marks->count || !marks->soon)
 		look_later(marks, MARKS_FIRST_MS);
 	marks->left = ++marks->count;
+}
+
+void marks_end_timeline(struct marks *marks, struct timeline *timeline, bool died)
+{
+	if (timeline->mark)
+		return;
+	CRASH_POINT(timeline_ends);
+	timeline_end(timeline, died);
+	timeline->shown.ended_ms = (uint64_t)time(NULL) * 1000;
+	tracked_changed(marks->broker->tracking, &timeline->shown.tracked);
+	add(marks, timeline);
+	CRASH_POINT(timeline_ended);
+	marks->broker->counters.timelines_died += died;
 }
 
 void marks_remove(struct timeline *timeline)

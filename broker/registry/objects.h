@@ -22,139 +22,153 @@
 #include "gpubroker.h"
 #include "places.h"
 
+struct marks;
 struct once;
 struct session;
 
 enum buffer_state { BUFFER_CREATING, BUFFER_LIVE, BUFFER_DRAINING };
 
-/* A name's memory in one generation. */
+/* Memory under a name: from the create to the free, also when it has lost the name. */
 struct buffer {
-	char               name[NAME_SIZE];
-	uint64_t           serial; /* never reused; another one since it was renamed */
-	uint32_t           place;  /* its word in the board */
+	char               name[NAME_SIZE]; /* the name that it has, or had last */
+	uint64_t           serial;     /* its generation: never reused, and a new one at each rename and resize */
+	uint32_t           place;      /* index of its word in the board */
 	enum buffer_state  state;
-	uint64_t           size, offset;
-	uint64_t           reserve; /* bytes that it may grow to; 0: it keeps its size */
-	struct provision  *growing; /* request/resize.c's: the memory that it is to get; NULL: none */
-	struct allocation *allocation;
+	uint64_t           size;       /* bytes */
+	uint64_t           offset;     /* bytes from the beginning of its allocation */
+	uint64_t           reserve;    /* bytes that it may grow to; 0: it keeps its size */
+	struct provision  *growing;    /* request/resize.c: the memory that it waits for to grow; NULL: none */
+	struct allocation *allocation; /* NULL: the memory is freed (registry_released()) */
 	struct use        *uses;
-	struct notices     notices; /* to the grants of its uses, that it lost the name that they know */
+	struct notices     notices;    /* to its uses, when it has lost the name that they know */
 	struct tracked     tracked;
-	unsigned           used, orphaned, writers; /* how many; those of orphaned grants; those with GPUB_WRITE */
+	unsigned           used;       /* number of uses */
+	unsigned           orphaned;   /* number of uses under orphaned grants */
+	unsigned           writers;    /* number of uses with GPUB_WRITE */
 	uid_t              owner;
-	uint32_t           tenure; /* how many owners it had before */
+	uint32_t           tenure;     /* how many owners it had before: tickets of an earlier owner are void */
 	gid_t              group;
 	unsigned           mode, flags;
-	gpub_layout       *layout;  /* NULL: nothing is said of its bytes */
-	time_t             created; /* shown to people */
-	struct timeline   *timeline;
-	struct once       *tickets; /* delegable ones that may be redeemed once */
-	struct charge      charge, descriptors; /* its timeline's */
-	UT_hash_handle     hh;          /* by name, while it has it */
-	UT_hash_handle     by_serial;   /* by serial, to its end */
-	struct buffer     *prev, *next; /* in its allocation */
-	struct buffer    **ephemerals; /* its creator's list, where it ends with its creator: that it is in, while it has its name */
-	struct buffer     *ephemeral_prev, *ephemeral_next;
+	gpub_layout       *layout;     /* NULL: nothing is said of its bytes */
+	time_t             created;    /* for people */
+	struct timeline   *timeline;   /* NULL: it has none */
+	struct once       *tickets;    /* request/delegation.c: its tickets that can be redeemed once */
+	struct charge      charge;      /* for the buffer */
+	struct charge      descriptors; /* for those of its timeline */
+	UT_hash_handle     hh;          /* in registry->names, while it has its name */
+	UT_hash_handle     by_serial;   /* in registry->serials */
+	struct buffer     *prev, *next; /* in allocation's list of buffers */
+	struct buffer    **ephemerals;  /* list of the creating session's ephemeral buffers; NULL: not in one */
+	struct buffer     *ephemeral_prev, *ephemeral_next; /* in *ephemerals */
 };
 
-/* What one session has to close. It is kept until the session has closed it or is dead. */
+/* All that one session may map. An entry stays until the session reports it closed, or its process is dead. */
 struct grants {
-	struct grant      *by_id;
-	struct attachment *attachments; /* by allocation */
-	struct use        *uses;        /* by grant and buffer */
-	unsigned           orphaned; /* grants of them */
-	unsigned           used; /* buffers, under all of them */
-	uint64_t           bytes;
+	struct grant      *by_id;       /* all grants */
+	struct attachment *attachments; /* the same, by allocation */
+	struct use        *uses;        /* the uses under all grants, by grant and serial */
+	unsigned           orphaned;    /* number of grants that are orphaned */
+	unsigned           used;        /* number of uses */
+	uint64_t           bytes;       /* of the allocations, once for each grant */
 };
 
-/* All grants that one session has on one allocation. There is one as long as there are such grants. */
+/* The grants that one session has on one allocation. Exists while there is such a grant. */
 struct attachment {
 	struct allocation *allocation;
-	unsigned           grants;   /* how many */
-	struct grant      *shared;   /* those that later acquires share: one a device */
-	struct grant      *orphaned; /* the one that is */
-	UT_hash_handle     hh;       /* by allocation, in its session */
+	unsigned           grants;   /* number of grants */
+	struct grant      *shared;   /* those that later acquires of the session share: one for each device */
+	struct grant      *orphaned; /* the orphaned grant; NULL: none. A session has at most one for an allocation */
+	UT_hash_handle     hh;       /* in grants->attachments */
 };
 
 /*
- * One session's right to one allocation on one device: what it has to close. It is orphaned once the session said that
- * it is closed and is not trusted: it then waits for the process's death, without a sealed handle, and counts against
- * the free as before.
+ * One session's right to map one allocation on one device. It ends when the session reports the mapping closed. If the
+ * session is not trusted, the grant is orphaned then: it has no sealed handle any more, keeps the memory from being
+ * freed as before, and ends with the session's process.
  */
 struct grant {
-	uint64_t           id; /* never reused */
+	uint64_t           id;       /* never reused */
 	struct session    *session;
-	struct grants     *among; /* the session's */
+	struct grants     *among;    /* all grants of the session */
 	struct attachment *attachment;
-	uid_t              uid; /* the session's */
+	uid_t              uid;      /* of the session's user */
 	struct allocation *allocation;
-	unsigned           device;
-	uint32_t           place; /* its place in the board */
-	struct charge      charge; /* for that place; empty once it is orphaned */
-	uint64_t           bytes;  /* of the allocation, that the session was given: it may have grown since */
-	bool               shared; /* serves later acquires of the session, too */
+	unsigned           device;   /* where the session maps it: the broker's index */
+	uint32_t           place;    /* index of its sealed handle in the board; valid until it is orphaned */
+	struct charge      charge;   /* for that place; empty once it is orphaned */
+	uint64_t           bytes;    /* of the allocation when it was last sent to the session: it can have grown */
+	bool               shared;   /* later acquires of the session use it, too */
 	bool               orphaned;
 	struct use        *uses;
-	unsigned           used; /* how many */
+	unsigned           used;     /* number of uses */
 	struct tracked     tracked;
-	UT_hash_handle     hh;          /* by id, in its session */
+	UT_hash_handle     hh;          /* in among->by_id */
 	struct grant      *prev, *next; /* in its allocation */
-	struct grant      *shared_prev, *shared_next; /* in its attachment, as long as it is shared and not orphaned */
+	struct grant      *shared_prev, *shared_next; /* in attachment->shared, while it is shared and not orphaned */
 };
 
-/* What a use is found by. Hashed as bytes: no padding. */
+/* Key of a use. Hashed as bytes: no padding. */
 struct use_key {
-	uint64_t grant, serial;
+	uint64_t grant;  /* id of its grant */
+	uint64_t serial; /* that the buffer had when the use began */
 };
 
 _Static_assert(sizeof(struct use_key) == 16, "keys are compared as bytes: no padding");
 
 /*
- * A session may have leases of the buffer, under that grant. Over when it says that none can touch the buffer any more.
- * It keeps the serial that the buffer had then: a session that uses a buffer from before and after a rename has two
- * uses of it.
+ * One session's right to have leases of a buffer, under one of its grants. It ends when the session says that the
+ * device is done with all leases of the buffer. A session that uses a buffer from before and from after a rename has
+ * two uses of it.
  */
 struct use {
 	struct grant  *grant;
 	struct buffer *buffer;
-	unsigned       rights; /* what the session asked for so far */
-	bool           told;   /* the session was sent the notice */
+	unsigned       rights; /* GPUB_READ, GPUB_WRITE: those that the session has asked for */
+	bool           told;   /* the session was told that the buffer has lost the name that it knows */
 	struct tracked tracked;
 	struct charge  charge;
-	struct use    *prev, *next;             /* of its buffer */
-	struct use    *grant_prev, *grant_next; /* of its grant */
+	struct use    *prev, *next;             /* in its buffer */
+	struct use    *grant_prev, *grant_next; /* in its grant */
 	struct use_key key;
-	UT_hash_handle hh; /* by key, in its session; not in there: it is found no more, and ends with its grant */
+	UT_hash_handle hh; /* in grants->uses; without memory for that it is in no table, and ends with its grant */
 };
 
+/* What the registry's owner does for it. Called from within functions of the registry. */
 struct registry_hooks {
 	/*
-	 * The grant's session should let go of the buffer with that serial, which lost its name; 0: of all of the
-	 * mapping.
+	 * Sends a NOTICE to the session of `grant`: the buffer with the generation `serial` has lost its name, and the
+	 * session is to end its use. `serial` 0: the session is to close the whole mapping.
 	 */
 	void (*notice)(void *context, struct grant *grant, uint64_t serial);
-	/* The buffer is about to be gone: what others keep of it goes, too. NULL: nobody keeps any. */
+	/* Called before `buffer` is freed: the other rooms drop their pointers to it. NULL: no room has any. */
 	void (*forget)(void *context, struct buffer *buffer);
 };
 
-/* Who is trusted to report that a mapping is closed, or a buffer quiesced. Everybody's death does. */
+/*
+ * Whose CLOSED and QUIESCED end a grant or a use. TRUST_OWNER: those of sessions of the user who owns the allocation.
+ * TRUST_NOBODY: no session's; only the death of the process ends its grants.
+ */
 enum trust { TRUST_OWNER, TRUST_NOBODY };
 
 struct registry {
-	struct buffer         *names;   /* CREATING and LIVE buffers */
+	struct buffer         *names;   /* CREATING and LIVE buffers, by name */
 	struct buffer         *serials; /* all buffers, by serial */
 	enum trust             trust;
 	struct memory         *memory;
-	struct notices        *notices; /* that are yet to be sent */
-	struct places          words, handles;
-	struct buffer        **by_place; /* all buffers, by their word of the board */
-	_Atomic uint64_t      *board_words;
-	uint64_t               next_serial, next_grant;
-	struct tracking        *tracking; /* where buffers, grants and uses are shown; NULL: nowhere */
-	struct accounting     *accounting;
+	struct notices        *notices; /* list of the notices that wait to be sent */
+	struct places          words;   /* places of the board for words of buffers */
+	struct places          handles; /* places of the board for sealed handles */
+	struct buffer        **by_place; /* all buffers, by the index of their word in the board */
+	_Atomic uint64_t      *board_words;  /* the board's words: the epoch of each buffer, read by clients */
+	uint64_t               next_serial;  /* of the next buffer */
+	uint64_t               next_grant;   /* id of the next grant */
+	struct tracking       *tracking;     /* of buffers, grants and uses for the status file; NULL: not shown */
+	struct marks          *marks;        /* where timelines end; NULL: no buffer has one */
+	struct accounting     *accounting;   /* where places and descriptors are charged */
 	struct registry_hooks  hooks;
-	void                  *context;
-	unsigned               buffer_count, grant_count; /* all buffers, and grants that are not orphaned: for people and tests */
+	void                  *context;      /* the first argument of hooks */
+	unsigned               buffer_count; /* all buffers, for the status file and tests */
+	unsigned               grant_count;  /* grants that are not orphaned, for the status file and tests */
 };
 
 #endif

@@ -21,7 +21,7 @@
 #include "places.h"
 #include "timeline.h"
 
-/* Release semantics: who reads the new word also sees all that the broker did before. */
+/* Stores the buffer's word with release semantics: a client that reads it also sees what the broker stored before. */
 static void word_store(struct registry *registry, const struct buffer *buffer, enum board_state state)
 {
 	atomic_store_explicit(&registry->board_words[buffer->place], BOARD_WORD(buffer->serial, state),
@@ -101,7 +101,7 @@ gpub_layout buffer_layout(const struct buffer *buffer)
 	return buffer->layout ? *buffer->layout : (gpub_layout){ 0 };
 }
 
-/* By name and by serial, or not at all. */
+/* Enters the buffer in the tables by name and by serial. -ENOMEM: it is in neither. */
 static int buffer_enter(struct registry *registry, struct buffer *buffer)
 {
 	HASH_ADD_STR(registry->names, name, buffer);
@@ -114,7 +114,7 @@ static int buffer_enter(struct registry *registry, struct buffer *buffer)
 	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
-/* Nothing fails from here on. */
+/* Puts the buffer into its allocation. Cannot fail. */
 static void buffer_join(struct registry *registry, struct buffer *buffer, struct allocation *allocation, uint32_t range)
 {
 	buffer->allocation = allocation;
@@ -126,7 +126,7 @@ static void buffer_join(struct registry *registry, struct buffer *buffer, struct
 	tracked_begin(registry->tracking, &buffer->tracked, TRACKED_BUFFER);
 }
 
-/* All that a buffer has but its memory. */
+/* Creates a buffer with its charge, its word and its name, but without memory. */
 static int buffer_new(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
 {
 	struct buffer *buffer = calloc(1, sizeof *buffer);
@@ -166,7 +166,7 @@ free_buffer:
 	return error;
 }
 
-/* Only who may unlink the other buffer is told to. */
+/* Sets the error message: the name is taken. may_unlink: the caller has the right to unlink `other`. */
 static int name_taken(const struct buffer *other, bool may_unlink)
 {
 	if (may_unlink)
@@ -290,7 +290,9 @@ bool registry_keeps(const struct registry *registry, const struct buffer *buffer
 	return alone ? memory_keeps(registry->memory, allocation) : !allocation->slab.closed;
 }
 
-/* It leaves its memory, which others are in or map: its range serves the next buffer once it is zeroed. */
+/*
+ * Frees the buffer but not its allocation, which other buffers or grants keep. Its range is zeroed for the next buffer.
+ */
 static void buffer_leave(struct registry *registry, struct buffer *buffer)
 {
 	struct allocation *allocation = buffer->allocation;
@@ -307,11 +309,11 @@ void registry_end_buffer(struct registry *registry, struct buffer *buffer)
 	if (buffer->state != BUFFER_DRAINING || buffer->used)
 		return;
 	if (!allocation->named && !allocation->open)
-		memory_decide_free(registry->memory, allocation); /* with all that is in it */
+		memory_decide_free(registry->memory, allocation); /* with all buffers in it */
 	else if (registry_keeps(registry, buffer))
 		buffer_leave(registry, buffer);
 	else if (allocation->state != ALLOCATION_EVICTED)
-		memory_evict(registry->memory, allocation); /* the buffer stays for as long as its memory is mapped */
+		memory_evict(registry->memory, allocation); /* the buffer is freed with the allocation */
 }
 
 void registry_disown(struct buffer *buffer)
@@ -399,7 +401,6 @@ struct buffer *registry_find_serial(const struct registry *registry, uint64_t se
 	return buffer && buffer->state == BUFFER_LIVE ? buffer : NULL;
 }
 
-/* The other ranges must be clean, too: others must not see what was in them. */
 int registry_may_part(const struct buffer *buffer)
 {
 	const struct slab *slab = &buffer->allocation->slab;
@@ -433,6 +434,14 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 	return 0;
 }
 
+void registry_end_unwritable(struct registry *registry, struct buffer *buffer)
+{
+	bool fixed = buffer->state == BUFFER_DRAINING || buffer->flags & GPUB_SEALED;
+
+	if (fixed && buffer->timeline && !buffer->timeline->writer && !buffer->writers)
+		marks_end_timeline(registry->marks, buffer->timeline, true);
+}
+
 void registry_unlink(struct registry *registry, struct buffer *buffer)
 {
 	assert(buffer->state == BUFFER_LIVE);
@@ -440,14 +449,15 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 	buffer->state = BUFFER_DRAINING;
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_DRAINING);
+	registry_end_unwritable(registry, buffer);
 	buffer->notices.use = buffer->uses;
 	notices_send(registry, &buffer->notices);
 	registry_end_buffer(registry, buffer);
 }
 
 /*
- * The buffer is another generation from now on. The word in the board is stored last: who reads it finds all else changed. Its uses go on, and
- * are told.
+ * Gives the buffer a new serial and has its uses told. Stores the word in the board last, so that a client that reads
+ * the new serial finds everything else changed.
  */
 static void generation_begin(struct registry *registry, struct buffer *buffer)
 {
@@ -461,7 +471,8 @@ static void generation_begin(struct registry *registry, struct buffer *buffer)
 	}
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
-	buffer->notices.again = buffer->notices.use != NULL; /* renames without end must not keep those behind from theirs */
+	/* a round of notices in progress ends first, or repeated renames would starve its last uses */
+	buffer->notices.again = buffer->notices.use != NULL;
 	if (buffer->notices.again)
 		return;
 	notices_cancel(registry, &buffer->notices);

@@ -2,8 +2,6 @@
 /* ending.c - see ending.h */
 #include "ending.h"
 
-#include <time.h>
-
 #include "broker/base/context.h"
 #include "broker/base/events.h"
 #include "broker/registry/marks.h"
@@ -17,22 +15,9 @@
 #include "manage.h"
 #include "waiting.h"
 
-static void end_timeline(struct broker *broker, struct timeline *timeline, bool died)
-{
-	if (timeline->mark)
-		return;
-	CRASH_POINT(timeline_ends);
-	timeline_end(timeline, died);
-	timeline->shown.ended_ms = (uint64_t)time(NULL) * 1000;
-	tracked_changed(broker->tracking, &timeline->shown.tracked);
-	marks_add(broker->marks, timeline);
-	CRASH_POINT(timeline_ended);
-	broker->counters.timelines_died += died;
-}
-
-/* The broker's processor time for a piece of a session's end, in messages, as measured. */
+/* Costs like those of enum fair_cost: the broker's processor time as measured, in units of one message. */
 #define COST_TIMELINE_END 2
-#define COST_UNLINK       2 /* of a buffer that ends with its creator */
+#define COST_UNLINK       2 /* the unlink of an ephemeral buffer */
 
 unsigned ending_expire(struct session *session)
 {
@@ -49,9 +34,10 @@ unsigned ending_silence(struct session *session)
 }
 
 /*
- * Ends one of the timelines that the session writes. If the session died, also one of a buffer that the session made
- * and that nobody has signalled: whoever waits there waits for the creator, as a rule, and must not hang. A creator
- * that leaves in order may have made the buffer for others. False: no timeline is left.
+ * Ends one timeline of the session. Returns false if none is left. Timelines that the session writes end. If the
+ * session died, timelines without a writer of buffers that the session created end too, because clients that wait for
+ * these usually wait for the creator, and must not hang. If the creator left in order, timelines without a writer do
+ * not end, because another session may be meant to write them.
  */
 static bool end_a_timeline(struct session *session, bool died)
 {
@@ -59,7 +45,7 @@ static bool end_a_timeline(struct session *session, bool died)
 	struct timeline *timeline = timelines->written;
 
 	if (timeline) {
-		end_timeline(session->broker, timeline, died);
+		marks_end_timeline(session->broker->marks, timeline, died);
 		timeline_writer_leave(timeline);
 		return true;
 	}
@@ -67,14 +53,14 @@ static bool end_a_timeline(struct session *session, bool died)
 	if (!timeline)
 		return false;
 	if (!timeline->writer)
-		end_timeline(session->broker, timeline, died);
+		marks_end_timeline(session->broker->marks, timeline, died);
 	timeline_creator_leave(timeline);
 	return true;
 }
 
 /*
- * Unlinks one of the buffers that end with the session. A buffer that is still being made goes when it is made:
- * creation.c looks whether its creator has ended. False: none is left.
+ * Unlinks one ephemeral buffer of the session. Returns false if none is left. A buffer that is still being made is
+ * unlinked when it is made, because creation.c then checks whether its creator has ended.
  */
 static bool unlink_an_ephemeral(struct session *session)
 {
@@ -129,16 +115,16 @@ static bool leave_step(struct session *session)
 	return false;
 }
 
-/* Frees nothing: the task is a member of its session. */
+/* Frees nothing, because the task is a member of the session. */
 static void leave_drop(struct session_task *task)
 {
 	(void)task;
 }
 
 /*
- * Begins the end of a session whose client has closed all mappings and says that all its signals have landed, so that
- * its timelines have their last value. marks.c looks for a signal that lands all the same, on a stream that no close
- * waits for.
+ * Begins the end of a session by LEAVE. The client says by it that all its mappings are closed and all its signals are
+ * complete, so that its timelines have their last value. A late signal, on a stream that no close waits for, is still
+ * possible; marks.c corrects the timeline's page then.
  */
 int ending_leave(struct session *session, const struct wire_message *message)
 {

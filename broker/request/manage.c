@@ -32,7 +32,10 @@ int manage_check(const struct session *session, const struct buffer *buffer, con
 	return error_set(-EACCES, "only its owner (uid %u) or root may %s '%s'", buffer->owner, what, buffer->name);
 }
 
-/* Returns what it waited for, to be abandoned; NULL: nothing, and the buffer may be gone. */
+/*
+ * Unlinks the buffer. Returns the provision that the buffer's growth waits for, which the caller must abandon. NULL:
+ * there is none, and the buffer may have been freed.
+ */
 static struct provision *name_end(struct broker *broker, struct buffer *buffer)
 {
 	struct provision *growing = buffer->growing;
@@ -71,7 +74,7 @@ int manage_unlink_named(struct session *session, const struct wire_message *mess
 
 /* ---- mode, owner, group ---- */
 
-/* As chmod(2) and chown(2): a group is given away only to one that the giver is in, an owner only by an admin. */
+/* As for chmod(2) and chown(2): only an admin changes the owner, and others change the group to one of their own. */
 static int change_check(const struct session *session, const struct wire_change *change, const struct buffer *buffer)
 {
 	const struct identity *who = &session->who;
@@ -98,7 +101,7 @@ static bool changes(const struct wire_change *change, const struct buffer *buffe
 	       (change->what & WIRE_CHANGE_GROUP && change->group != buffer->group);
 }
 
-/* The last owner's tickets end with its ownership. */
+/* Changes the owner, and revokes the tickets that the last owner issued. */
 static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
 {
 	int error = registry_change_owner(broker->registry, buffer, owner);
@@ -135,7 +138,7 @@ int manage_change(struct session *session, const struct wire_message *message)
 
 	if (!error)
 		error = change_check(session, change, buffer);
-	/* what can fail comes first: all or nothing. Who may map it from now on must not see other buffers in its memory */
+	/* all that can fail comes first; users who may map the buffer by the change must not see other buffers */
 	parts = !error && changes(change, buffer);
 	if (parts)
 		error = registry_may_part(buffer);
@@ -191,6 +194,7 @@ int manage_seal(struct session *session, const struct wire_message *message)
 					       .kind = EVENT_SEAL, .actor = SESSION_PARTY(session), .name = buffer->name });
 	grants_stop_writing(&session->grants, buffer);
 	buffer->flags |= GPUB_SEALED;
+	registry_end_unwritable(broker->registry, buffer);
 	tracked_changed(broker->tracking, &buffer->tracked);
 	if (buffer->growing)
 		provision_abandon(buffer->growing);
@@ -200,7 +204,7 @@ int manage_seal(struct session *session, const struct wire_message *message)
 	return 0;
 }
 
-/* Of the buffer that has the new name; NULL: none has. */
+/* Checks whether a rename may replace the buffer that has the new name. replaced: that buffer; NULL: none. */
 static int rename_check(const struct session *session, const struct wire_rename *rename, const struct buffer *replaced)
 {
 	if (!replaced)
@@ -230,7 +234,7 @@ static void tell_of_rename(struct session *session, const struct wire_rename *re
 	event_happened(session->broker, &event);
 }
 
-/* Nothing fails once the replaced buffer has lost its name; and nobody is answered in between. */
+/* Nothing can fail, and no request is answered, between the unlink of the replaced buffer and the rename. */
 int manage_rename(struct session *session, const struct wire_message *message)
 {
 	const struct wire_rename *rename = &message->rename;
@@ -297,7 +301,7 @@ int manage_drain(struct session *session, const struct wire_message *message)
 
 /* ---- evict ---- */
 
-/* The answer carries the process's pidfd. The kernel decides by the receiver's rights what it may do with that. */
+/* The answer carries the pidfd of the evicted process. The kernel checks what the receiver may do with the pidfd. */
 int manage_evict(struct session *session, const struct wire_message *message)
 {
 	struct session *other = session_find(session->broker, message->evict.session);

@@ -146,6 +146,34 @@ static void test_a_signal_that_never_lands(void)
 	end();
 }
 
+/* Nobody has signalled, and nobody can: the buffer has no name or is sealed, and no session may write it. */
+static void test_nobody_can_write_it(void)
+{
+	begin_quietly();
+	ask(&writer, do_create, .name = "never", .flags = GPUB_TIMELINE | GPUB_EPHEMERAL);
+	ask(&writer, do_create, .name = "unlinked", .flags = GPUB_TIMELINE);
+	ask(&writer, do_create, .name = "sealed", .flags = GPUB_TIMELINE);
+	ask(&writer, do_acquire, .name = "unlinked", .slot = 3);
+	ask(&reader, do_acquire, .name = "never", .slot = 2, .rights = GPUB_READ);
+	ask(&reader, do_acquire, .name = "unlinked", .slot = 3, .rights = GPUB_READ);
+	ask(&reader, do_acquire, .name = "sealed", .slot = 4, .rights = GPUB_READ);
+	ask(&reader, do_wait, .slot = 4, .value = 1);
+	tell(&reader, do_sync);
+	ask(&keeper, do_seal, .name = "sealed");
+	POINT(!receive(&reader), "a seal ends a timeline that has no writer");
+	POINT(ask(&reader, do_timeline, .slot = 4) == -EOWNERDEAD, "as a writer's death does");
+	ask(&keeper, do_unlink, .name = "unlinked");
+	POINT(!ask(&reader, do_timeline, .slot = 3), "an unlink does not, while a session may still write it");
+	ask(&reader, do_wait, .slot = 3, .value = 1);
+	ask(&reader, do_wait, .slot = 2, .value = 1);
+	tell(&reader, do_sync);
+	POINT(!ask(&writer, do_disconnect), "its creator leaves in order, without a signal");
+	POINT(!receive(&reader), "which releases waits for both of its buffers");
+	POINT(ask(&reader, do_timeline, .slot = 2) == -EOWNERDEAD, "the one that ended with it");
+	POINT(ask(&reader, do_timeline, .slot = 3) == -EOWNERDEAD, "and the one that only it could write");
+	end();
+}
+
 /* ---- without a broker ---- */
 
 static void kill_broker(void)
@@ -223,6 +251,7 @@ int main(void)
 	harness_begin("timeline-ends", 60);
 	test_leaving_waits_for_signals();
 	test_a_signal_that_never_lands();
+	test_nobody_can_write_it();
 	test_broker_killed();
 	test_broker_and_writer_killed();
 	test_broker_killed_with_work();
