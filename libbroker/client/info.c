@@ -16,7 +16,7 @@
 #include "common/thread.h"
 #include "grown.h"
 
-/* Makes a gpub_info of what the broker says of a buffer. */
+/* Makes a gpub_info from what the broker says of a buffer. -EPROTO: the answer is invalid. */
 static int info_make(const struct gpub_client *client, const char *name, const struct wire_info *answer, gpub_info *made)
 {
 	if (answer->device >= client->board.header->devices || layout_check(&answer->layout))
@@ -38,7 +38,7 @@ static int info_make(const struct gpub_client *client, const char *name, const s
 	return 0;
 }
 
-/* For a struct of the size that the caller has. */
+/* Fills in the caller's gpub_info, which may be of an earlier, smaller version. */
 static int info_give(const struct gpub_client *client, const char *name, const struct wire_info *answer, gpub_info *info)
 {
 	gpub_info made;
@@ -71,7 +71,10 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
 	return error ? error : info_give(client, name, &reply.info, info);
 }
 
-/* A buffer that was being made when the caller learned its generation may come below it: then it waits for the next. */
+/*
+ * Asks for a newer buffer, and asks again if the answer is not newer: a buffer that was being made when the caller
+ * learned `generation` may have a lower one.
+ */
 static int newer_ask(struct gpub_client *client, const char *name, uint64_t generation, int timeout_ms, struct wire_message *reply)
 {
 	struct timespec deadline = client_deadline(timeout_ms), last = client_deadline((int64_t)timeout_ms + GRACE_MS);
@@ -111,7 +114,7 @@ int gpub_wait_newer(gpub_client *client, const char *name, uint64_t generation, 
 
 /* ---- lists ---- */
 
-/* What all names begin with that the pattern matches. */
+/* The beginning that all names have which match the pattern. */
 static void prefix_of(const char *pattern, char prefix[NAME_SIZE])
 {
 	size_t length = strcspn(pattern, "*?[\\");
@@ -122,7 +125,7 @@ static void prefix_of(const char *pattern, char prefix[NAME_SIZE])
 	prefix[length] = 0;
 }
 
-/* By name; of one name, which a buffer had and then another one, the newer buffer first. */
+/* Sorts by name. If a name was given to one buffer and then to another, the newer buffer comes first. */
 static int by_name(const void *a, const void *b)
 {
 	const struct wire_listed *one = a, *other = b;
@@ -133,7 +136,7 @@ static int by_name(const void *a, const void *b)
 	return (one->info.generation < other->info.generation) - (one->info.generation > other->info.generation);
 }
 
-/* The buffers that the pattern matches, each name once. *count: how many. */
+/* Fills one gpub_info for each name that matches the pattern, of the first entry with that name. *count: how many. */
 static int listed_take(const struct gpub_client *client, const char *pattern, const struct wire_listed *listed,
 		       size_t entries, gpub_info *infos, size_t *count)
 {
@@ -149,14 +152,14 @@ static int listed_take(const struct gpub_client *client, const char *pattern, co
 	return error;
 }
 
-/* The broker's answer, sorted. *entries: how many there are. The caller frees it. NULL with *error. */
+/* Reads and sorts the broker's answer. *entries: its length. The caller frees it, also after an error (or NULL). */
 static struct wire_listed *listed_read(const struct gpub_client *client, int file, uint64_t size, size_t *entries,
 				       int *error)
 {
 	struct wire_listed *listed;
 
 	*entries = size / sizeof *listed;
-	/* a buffer may be listed under two names; more there are not */
+	/* a buffer may be listed under two names, but not more */
 	if (size % sizeof *listed || *entries > 2ull * client->board.header->buffers) {
 		*error = error_set(-EPROTO, "the broker's answer is invalid");
 		return NULL;
@@ -176,7 +179,7 @@ static struct wire_listed *listed_read(const struct gpub_client *client, int fil
 	return listed;
 }
 
-/* *infos: the caller frees them. */
+/* Asks the broker for the buffers that match the pattern. The caller frees *infos. */
 static int list_ask(struct gpub_client *client, const char *pattern, gpub_info **infos, size_t *count)
 {
 	struct wire_message request;
@@ -192,7 +195,7 @@ static int list_ask(struct gpub_client *client, const char *pattern, gpub_info *
 		return error;
 	listed = listed_read(client, file, view.size, &entries, &error);
 	close(file);
-	*infos = error ? NULL : malloc((entries ? entries : 1) * sizeof **infos);
+	*infos = error ? NULL : calloc(entries + 1, sizeof **infos); /* one more, so that an empty list is not NULL */
 	if (!error && !*infos)
 		error = error_set(-ENOMEM, "out of memory for the list of buffers");
 	if (!error)
@@ -201,7 +204,7 @@ static int list_ask(struct gpub_client *client, const char *pattern, gpub_info *
 	return error;
 }
 
-/* Nothing of the client is used once each() was called: it may disconnect. */
+/* Uses nothing of the client after the first call of each(), which may disconnect. */
 int gpub_list(gpub_client *client, const char *pattern, gpub_each *each, void *context)
 {
 	int result = client_check(client);
