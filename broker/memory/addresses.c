@@ -12,12 +12,12 @@
 #include "common/size.h"
 #include "common/tables.h"
 
-/* A range that is free. Its other half, if it has one, is not free, or of another size. */
+/* A free range of addresses. Its buddy, the other half of the next larger range, is in use or split. */
 struct free_range {
-	uint64_t           offset; /* from the beginning of all addresses */
-	unsigned           exponent; /* its size is 1 << exponent */
-	struct free_range *prev, *next; /* of its size */
-	UT_hash_handle     hh;     /* by offset */
+	uint64_t           offset;      /* bytes from ADDRESSES_BEGIN, before the mask */
+	unsigned           exponent;    /* the size is 1 << exponent bytes */
+	struct free_range *prev, *next; /* in addresses->free[exponent] */
+	UT_hash_handle     hh;          /* in addresses->by_offset */
 };
 
 static bool range_add(struct addresses *addresses, struct free_range *range)
@@ -35,7 +35,7 @@ static void range_take_out(struct addresses *addresses, struct free_range *range
 	HASH_DEL(addresses->by_offset, range);
 }
 
-/* False: the broker is out of memory, and the range is lost, which loses addresses alone. */
+/* Adds a free range. False: the broker is out of memory; these addresses are not used again. */
 static bool range_new(struct addresses *addresses, uint64_t offset, unsigned exponent)
 {
 	struct free_range *range = calloc(1, sizeof *range);
@@ -50,7 +50,10 @@ static bool range_new(struct addresses *addresses, uint64_t offset, unsigned exp
 	return false;
 }
 
-/* The range that has the buffer, and free space before it, as an exponent; above ADDRESSES_MOST: there is none so large. */
+/*
+ * Returns the exponent of the range for a buffer of `size` bytes and ADDRESSES_ALIGN unused bytes before it. More than
+ * ADDRESSES_MOST: the buffer is too large.
+ */
 static unsigned exponent_of(uint64_t size)
 {
 	unsigned exponent = ADDRESSES_LEAST;
@@ -62,7 +65,10 @@ static unsigned exponent_of(uint64_t size)
 	return exponent;
 }
 
-/* A mask that is applied to offsets maps each range of a power of two, at a multiple of its size, to another such range. */
+/*
+ * Permutes offsets by the broker's random mask. A range at a multiple of its size is mapped to another range of that
+ * size.
+ */
 static uint64_t masked(const struct addresses *addresses, uint64_t offset, unsigned exponent)
 {
 	return offset ^ (addresses->mask & ~((1ull << exponent) - 1));
@@ -81,7 +87,7 @@ int addresses_init(struct addresses *addresses, uint32_t random)
 	return 0;
 }
 
-/* Halves the range, which is in no list, until it has that size. The other halves are free. */
+/* Halves a range that is in no list until its size is 1 << exponent. Adds the other halves to the free ranges. */
 static void range_halve(struct addresses *addresses, struct free_range *range, unsigned exponent)
 {
 	while (range->exponent > exponent) {
@@ -108,7 +114,7 @@ uint64_t addresses_take(struct addresses *addresses, uint64_t size)
 	return ADDRESSES_BEGIN + masked(addresses, offset, exponent) + ADDRESSES_ALIGN;
 }
 
-/* Takes the other half of that range out, if it is free. */
+/* Removes the buddy of the range from the free ranges. False: the buddy is not free. */
 static bool take_other_half(struct addresses *addresses, uint64_t offset, unsigned exponent)
 {
 	struct free_range *other;

@@ -23,7 +23,7 @@
 struct free_range;
 
 struct addresses {
-	uint64_t           mask;                     /* xor-ed into each offset, so that brokers begin at different addresses */
+	uint64_t           mask;                     /* xor-ed into each offset: brokers begin at different addresses */
 	struct free_range *free[ADDRESSES_MOST + 1]; /* free ranges by size, the last that came first */
 	struct free_range *by_offset;                /* all free ranges */
 };

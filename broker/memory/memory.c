@@ -14,7 +14,7 @@
 
 /* ---- what becomes of an allocation ---- */
 
-/* No new buffer finds it. What is on its way to the pool is the pool's spare memory, and stays. */
+/* Takes the allocation out of what new buffers are given: its slab, and the list of idle memory. */
 static void withdraw(struct memory *memory, struct allocation *allocation)
 {
 	slab_hide(&memory->slabs, &allocation->slab);
@@ -27,7 +27,7 @@ bool memory_keeps(const struct memory *memory, const struct allocation *allocati
 	return !allocation->slab.closed && allocation->span <= memory->usages.limit;
 }
 
-/* Somebody maps it, and no buffer is in it: idle memory, until its owner's next buffer. */
+/* Makes an allocation idle that clients map and that has no buffers, or evicts it. */
 static void keep_or_evict(struct memory *memory, struct allocation *allocation)
 {
 	if (!allocation->slab.vacant || !memory_keeps(memory, allocation)) {
@@ -38,7 +38,7 @@ static void keep_or_evict(struct memory *memory, struct allocation *allocation)
 	spare_enter(&memory->usages, allocation->usage, &allocation->spare, SPARE_IDLE, allocation->span);
 }
 
-/* Releases are in order: it is with the device before its allocation is. */
+/* Releases a chunk. The device's queue keeps the order, so a chunk is freed before its allocation. */
 static void chunk_release(struct memory *memory, struct allocation *allocation, struct allocation *chunk)
 {
 	DL_DELETE2(allocation->chunks, chunk, chunk_prev, chunk_next);
@@ -50,14 +50,14 @@ static void chunk_release(struct memory *memory, struct allocation *allocation, 
 
 void memory_decide_free(struct memory *memory, struct allocation *allocation)
 {
-	bool in_reach = allocation->named || allocation->open; /* somebody may ask for it, or maps it */
+	bool in_reach = allocation->named || allocation->open; /* can be acquired, or is mapped */
 
 	if (in_reach && allocation->state == ALLOCATION_IN_USE && !allocation->buffers && !allocation->busy)
 		keep_or_evict(memory, allocation);
 	if (in_reach || allocation->state == ALLOCATION_FREEING)
 		return;
 	withdraw(memory, allocation);
-	if (allocation->busy) /* the device still works for it: this is decided again when it has */
+	if (allocation->busy) /* a job of the device is in progress; called again at its end */
 		return;
 	allocation->state = ALLOCATION_FREEING;
 	usage_left(&memory->usages, &allocation->leaving);
@@ -91,7 +91,9 @@ struct allocation *memory_take_evicted(struct memory *memory)
 	return allocation;
 }
 
-/* Idle memory beyond the bound, or that another create needs. It is counted on until it is closed. */
+/*
+ * Evicts idle memory that is beyond the limit or that a create needs. Counts its bytes as leaving until it is closed.
+ */
 static void evict_idle(void *context, struct spare *spare)
 {
 	struct memory *memory = context;
@@ -105,8 +107,8 @@ static void evict_idle(void *context, struct spare *spare)
 /* ---- making and forgetting ---- */
 
 /*
- * The owner's idle memory is charged to it as well: as much of it is evicted as the quota is short of. A create for which all
- * of it is not enough evicts nothing.
+ * Evicts as much idle memory of the owner as a create of `span` bytes exceeds the owner's quota by, since idle memory
+ * is charged to the owner, too. Evicts nothing if all of it is not enough.
  */
 static void reclaim_charged(struct memory *memory, uid_t owner, uint64_t span)
 {
@@ -160,7 +162,7 @@ refund:
 	return error;
 }
 
-/* All but its memory. */
+/* Takes the allocation out of all lists and accounts. Frees neither its struct nor its device memory. */
 static void allocation_drop(struct memory *memory, struct allocation *allocation)
 {
 	assert(!allocation->buffers && !allocation->grants && !allocation->named && !allocation->used);
@@ -237,12 +239,13 @@ void memory_untake(struct memory *memory, struct allocation *allocation, uint32_
 void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes)
 {
 	allocation->reserved = bytes;
-	memory_make_private(memory, allocation); /* its handle opens a part of it */
+	memory_make_private(memory, allocation); /* its handle opens the first chunk only */
 }
 
 int memory_place(struct memory *memory, struct allocation *allocation)
 {
-	assert(allocation_is_made(allocation) && allocation->is_private); /* the pool would keep a descriptor of it */
+	/* private memory is never pooled, and the pool would keep the address */
+	assert(allocation_is_made(allocation) && allocation->is_private);
 	allocation->address = addresses_take(&memory->addresses, allocation->reserved);
 	return allocation->address ? 0 :
 				     error_set(-ENOMEM, "no addresses are left for a buffer that all processes map at one address "
@@ -302,7 +305,7 @@ void memory_grown(struct memory *memory, struct allocation *allocation, struct a
 
 void memory_not_grown(struct memory *memory, struct allocation *chunk)
 {
-	if (chunk->job) { /* nobody was told of it */
+	if (chunk->job) { /* no client was sent it */
 		memory_ready(memory, chunk);
 		chunk->state = ALLOCATION_FREEING;
 		memory->orders.release(memory->orders.context, chunk);
@@ -346,7 +349,7 @@ void memory_close_named(struct memory *memory)
 			memory_make_private(memory, allocation);
 }
 
-/* What the owner is charged with for it and its chunks. Returns how many. */
+/* Lists the charges of an allocation and its chunks in `charges`. Returns their number. */
 static size_t charges_of(struct allocation *allocation, struct charge **charges)
 {
 	struct allocation *chunk;
@@ -386,7 +389,8 @@ int memory_change_owner(struct memory *memory, struct allocation *allocation, ui
 		goto refund;
 	memory_make_private(memory, allocation);
 	DL_FOREACH2(allocation->chunks, chunk, chunk_next)
-		usage_move(memory, chunk, owner, usage_hold(&memory->usages, allocation->device, owner)); /* there is one: this cannot fail */
+		/* usage_hold() finds the usage of above, so it cannot fail */
+		usage_move(memory, chunk, owner, usage_hold(&memory->usages, allocation->device, owner));
 	usage_move(memory, allocation, owner, usage);
 	for (size_t i = 0; i < count; i++) {
 		charge_release(old[i], memory->accounting);

@@ -15,14 +15,14 @@
 #include "usage.h"
 #include "workers.h"
 
-#define PATIENCE_MS 2000 /* evicted memory that is still mapped is counted on for so long: it may never be closed */
+#define PATIENCE_MS 2000 /* how long evicted memory that is still mapped counts as available; it may never be closed */
 
 static struct pool_device *device_of(struct broker *broker, const struct allocation *allocation)
 {
 	return &broker->pool->device[allocation->device];
 }
 
-/* ---- on its way to the device ---- */
+/* ---- memory that is being freed ---- */
 
 static void returning(struct broker *broker, struct allocation *allocation)
 {
@@ -33,7 +33,7 @@ static void returning(struct broker *broker, struct allocation *allocation)
 	device->returning += allocation->span;
 }
 
-/* Memory that came back goes to the first create that is short of it. Returns what is left for the others. */
+/* Subtracts freed bytes from what the create's shortage is missing. Returns the bytes left for the next shortage. */
 static uint64_t shortage_fill(struct shortage *shortage, uint64_t bytes)
 {
 	uint64_t some = shortage->missing < bytes ? shortage->missing : bytes;
@@ -123,7 +123,9 @@ static bool is_shelved(const struct allocation *allocation)
 	return allocation->slab.shelf;
 }
 
-/* What the memory may serve: one buffer of its size, whatever was in it before. */
+/*
+ * Returns the kind of buffer that pooled memory can serve: one buffer of `span` bytes, whatever ranges it had before.
+ */
 static struct slab_kind kind_of(const struct slab_kind *slab, uint64_t span)
 {
 	struct slab_kind kind = *slab;
@@ -132,7 +134,9 @@ static struct slab_kind kind_of(const struct slab_kind *slab, uint64_t span)
 	return kind;
 }
 
-/* False: no place, or no memory for that. */
+/*
+ * Puts zeroed memory on its shelf. False: the pool has its largest number of objects, or the broker is out of memory.
+ */
 static bool shelve(struct pool *pool, struct allocation *allocation)
 {
 	if (pool->objects && pool->count >= pool->objects)
@@ -149,7 +153,7 @@ static void unshelve(struct pool *pool, struct allocation *allocation)
 	pool->count--;
 }
 
-/* What is being zeroed yet goes to the device when that is done. */
+/* Has the device free pooled memory. Memory that is still being zeroed is freed after that. */
 static void evict_pooled(void *context, struct spare *spare)
 {
 	struct broker *broker = context;
@@ -228,9 +232,9 @@ struct allocation *pool_take(struct broker *broker, const struct slab_kind *slab
 	return allocation;
 }
 
-/* ---- what a device has ---- */
+/* ---- how much a device has free ---- */
 
-/* Where it had more in all, it had not enough in one piece. */
+/* If the device had `room` in all but refused `span` bytes, the room is fragmented, and counts as 0. */
 void pool_refused(struct broker *broker, unsigned device, uint64_t span, uint64_t room)
 {
 	broker->pool->device[device].room = room < span ? room : 0;
@@ -243,7 +247,10 @@ void pool_made(struct broker *broker, unsigned device, uint64_t span)
 	*room -= span < *room ? span : *room;
 }
 
-/* Never less than was known: memory that is coming back may not be in it. A refused create corrects the figure. */
+/*
+ * Only raises the known figure, since the device's answer may leave out memory that is being freed. pool_refused()
+ * lowers it.
+ */
 void pool_told(struct broker *broker, unsigned device, uint64_t room)
 {
 	uint64_t *known = &broker->pool->device[device].room;
@@ -251,7 +258,7 @@ void pool_told(struct broker *broker, unsigned device, uint64_t room)
 	*known = room > *known ? room : *known;
 }
 
-/* Less what others count on, which is no more than all of it. */
+/* Returns free plus returning bytes, minus what other creates have claimed. Never negative. */
 static uint64_t room_of(const struct pool_device *device)
 {
 	uint64_t room = device->room + device->returning;
@@ -277,7 +284,7 @@ bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t s
 	return span <= room_in_time(broker, device);
 }
 
-/* Its idle memory, and what of that is leaving, is part of that room already. */
+/* room_in_time() has the user's idle and leaving memory already, so they are subtracted from what the user has. */
 bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span)
 {
 	const struct usage *usage = usage_find(broker->pool->usages, device, uid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pool.h - device memory that nobody uses, kept zeroed and exported for its last owner's next buffer of that size; and
- * how much memory each device is believed to have, by which a create is tried or waits.
+ * how much memory each device has, as far as is known, by which a create is tried or waits.
  *
  * Nobody is charged for pooled memory. Owns allocations from memory_released() to the free. Keeps them within the limit
  * of usage.h. Gives memory back to the device for a create that finds too little, and all of it when the broker stops.
@@ -79,7 +79,7 @@ void pool_forget(struct broker *broker);
 bool pool_accept(struct broker *broker, struct allocation *allocation, bool may_keep);
 bool pool_keeps(const struct allocation *allocation);
 
-/* Gives up an accepted allocation that could not be zeroed: the caller has it freed. */
+/* Takes the acceptance of an allocation back that could not be zeroed: the caller has it freed. */
 void pool_reject(struct broker *broker, struct allocation *allocation);
 
 /* Takes an accepted allocation over, whose state is POOLED. */
@@ -97,30 +97,34 @@ void pool_returned(struct broker *broker, const struct allocation *allocation, i
  */
 struct allocation *pool_take(struct broker *broker, const struct slab_kind *kind, uint64_t span);
 
-/* ---- what a device has ---- */
+/* ---- how much a device has free ---- */
 
-/* The device had no memory for span bytes, and said that room bytes were free. */
+/* Notes that the device refused an allocation of `span` bytes, and reported `room` bytes free. */
 void pool_refused(struct broker *broker, unsigned device, uint64_t span, uint64_t room);
 
-/* The device made memory of span bytes. */
+/* Notes that the device allocated `span` bytes. */
 void pool_made(struct broker *broker, unsigned device, uint64_t span);
 
-/* The device says that room bytes are free. */
+/* Notes that the device reported `room` bytes free. */
 void pool_told(struct broker *broker, unsigned device, uint64_t room);
 
-/* Whether the device has span bytes free, as far as is known. */
+/* Whether the device has `span` bytes free, as far as the broker knows. */
 bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span);
 
-/* Whether it would have, if all spare memory and all that is on its way back were free. */
+/* Whether `span` bytes would be free if all idle and pooled memory, and all that is being freed, were free. */
 bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t span);
 
-/* Whether that is more than the device would have if the user gave all of its memory back: only others can help. */
+/*
+ * Whether `span` bytes are more than would be free if all memory of the user were freed, too. Only other users can help
+ * then.
+ */
 bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span);
 
 /*
- * Has memory given back for a create of span bytes: what is missing from the pool or, if that is too little, from idle
- * memory, whose holders are asked to close it; the user's own first. Gives nothing back if both are too little. True:
- * what is on its way back is enough, and the shortage, whose over() and context are set, is on the device's list.
+ * Evicts as much memory as a create of `span` bytes is missing: pooled memory first, then idle memory, whose holders
+ * are asked to close it; of each kind the user's own first. Evicts nothing if all of it is not enough. True: enough
+ * memory is being freed, and `shortage` is in the device's list until over() is called. The caller has set over and
+ * context of it.
  */
 bool pool_make_room(struct broker *broker, unsigned device, uid_t uid, uint64_t span, struct shortage *shortage);
 

@@ -12,7 +12,7 @@
 #include "common/size.h"
 #include "common/tables.h"
 
-/* All allocations of a kind that have room. */
+/* The allocations of one kind that have a vacant range. */
 struct shelf {
 	struct slab_kind   kind;
 	struct slab       *rooms;
@@ -79,7 +79,7 @@ static struct shelf *shelf_get(struct slabs *slabs, const struct slab_kind *kind
 	return NULL;
 }
 
-/* The one that was given back last is taken first: processes are likely to map it still. */
+/* Puts the slab first, because processes are likely to have the memory mapped that was returned last. */
 void slab_offer(struct slabs *slabs, struct slab *slab)
 {
 	if (slab->shelf || slab->closed || !slab->vacant)

@@ -140,7 +140,7 @@ static struct spare *oldest_of(const struct usage *usage)
 	return !pooled || (idle && idle->number < pooled->number) ? idle : pooled;
 }
 
-/* The oldest memory of whoever keeps the most of the device; NULL: nobody keeps any. */
+/* Returns the oldest spare memory of the user with the most spare memory on the device. NULL: there is none. */
 static struct spare *first_to_go(const struct usages *usages, unsigned device)
 {
 	const struct usage *usage, *longest = usages->keeping[device];
@@ -180,7 +180,10 @@ void usages_limit(struct usages *usages, uint64_t limit)
 		trim(usages, device);
 }
 
-/* Of that kind alone, and of that user first; NULL: nobody keeps any. */
+/*
+ * Returns the oldest spare memory of the kind: the user's own, else that of the user with the most. NULL: there is
+ * none.
+ */
 static struct spare *first_to_reclaim(const struct usages *usages, unsigned device, uid_t uid, enum spare_kind kind)
 {
 	const struct usage *usage = usage_find(usages, device, uid), *longest = usages->keeping[device];
@@ -203,7 +206,10 @@ void usages_reclaim(struct usages *usages, unsigned device, uid_t uid, enum spar
 		spare_evict(usages, spare);
 }
 
-/* What would be charged less if all idle memory of that user went, or if what is leaving has gone. */
+/*
+ * Adds up the user's idle bytes and the bytes that are leaving, of all devices. Both are charged to the user until
+ * closed.
+ */
 static void charged(const struct usages *usages, uid_t uid, uint64_t *idle, uint64_t *leaving)
 {
 	*idle = *leaving = 0;

@@ -13,7 +13,7 @@
 
 #include "common/thread.h"
 
-/* Zeroed before anybody can be granted it (invariant 6); undone in reverse order. */
+/* Allocates, zeroes (invariant 6) and exports. On an error undoes the steps in reverse order. */
 static int job_allocate(const struct device *device, struct job *job)
 {
 	int error = device->allocate((int)job->device, job->span, job->exported, &job->ptr);
@@ -28,7 +28,7 @@ static int job_allocate(const struct device *device, struct job *job)
 	return error;
 }
 
-/* For the refused, who may get what is missing from elsewhere. */
+/* Asks how much the device has free, for a create that it refused. */
 static void job_ask_room(const struct device *device, struct job *job)
 {
 	if (device->room((int)job->device, &job->room))
@@ -60,7 +60,7 @@ static void job_run(const struct device *device, struct job *job)
 		job_ask_room(device, job);
 }
 
-/* ---- the queue of a device: see workers.h for its order; all under the lock ---- */
+/* ---- the queue of a device: see workers.h for its order; the callers have the lock ---- */
 
 static struct job *job_of(struct rr_item *item)
 {
@@ -87,7 +87,7 @@ static void job_add(struct job_queue *queue, struct job *job)
 	rr_append(&queue->users, &first->queue, &job->item);
 }
 
-/* The first of the user who is served next; the one behind it becomes the first. */
+/* Takes the first job of the next user of the round robin. The user's second job becomes the first. */
 static struct job *job_take_fair(struct job_queue *queue)
 {
 	struct rr_user *user = queue->users.users;
@@ -118,7 +118,7 @@ static struct job *queue_take_from(struct worker *worker, unsigned queue)
 	return worker->queue[queue].users.users ? job_take_fair(&worker->queue[queue]) : NULL;
 }
 
-/* One job of each queue in turn. NULL: there is none. */
+/* Takes a job, one from each queue in round robin. NULL: all queues are empty. */
 static struct job *queue_take(struct worker *worker)
 {
 	for (unsigned i = 0; i < QUEUES; i++) {

@@ -51,8 +51,8 @@ static int header_fill(struct board_header *header, const char *instance, const 
 }
 
 /*
- * The writable mapping must exist before the seal that forbids further ones. What clients get is an open file that can
- * only be read, and that the broker itself uses for nothing: all who have an open file share its flags and offset.
+ * Creates the memfd, its writable mapping, the seals and the descriptor for clients, in that order: the seals forbid
+ * further writable mappings. Clients get an open file of their own, because its holders share its flags and offset.
  */
 static int board_make(struct board_owner *owner, const struct board_header *header)
 {
@@ -68,7 +68,7 @@ static int board_make(struct board_owner *owner, const struct board_header *head
 		error = -errno;
 		goto close_fd;
 	}
-	/* 0444: every client may read it, and no other uid may reopen it otherwise */
+	/* 0444: other users can reopen the memfd through /proc for reading only */
 	error = fchmod(fd, 0444) || fcntl(fd, F_ADD_SEALS, BOARD_SEALS) ? -errno : 0;
 	if (!error)
 		owner->fd = reopen(fd, O_RDONLY);

@@ -6,7 +6,7 @@
 
 #include "objects.h"
 
-#define NOTICES 16 /* in one step: more could hold up others (invariant 5) */
+#define NOTICES 16 /* most notices in one pass of the loop (invariant 5) */
 
 void notices_send_later(struct registry *registry, struct notices *notices)
 {
@@ -23,12 +23,12 @@ void notices_cancel(struct registry *registry, struct notices *notices)
 }
 
 /*
- * Tells the session of a use once that its buffer has lost the name that the session knows. A use that was told, or began
- * under the present name, is not told again: the session may not read its messages, and must not be flooded.
+ * Tells the session of a use once that its buffer has lost the name that the session knows. A use that was told, or
+ * began under the present name, is not told again: the session may not read its messages, and must not be flooded.
  */
 static void use_tell(struct registry *registry, struct use *use)
 {
-	if (use->key.serial != use->buffer->serial) /* the status file shows the serial that the buffer has now */
+	if (use->key.serial != use->buffer->serial) /* the status file shows the buffer's present serial with the use */
 		tracked_changed(registry->tracking, &use->tracked);
 	if (use->told || (use->buffer->state == BUFFER_LIVE && use->key.serial == use->buffer->serial))
 		return;
@@ -63,7 +63,7 @@ static void notice_next(struct registry *registry, struct notices *notices)
 		registry->hooks.notice(registry->context, grant, 0);
 }
 
-/* Sends most notices at most. Returns how many less it sent. */
+/* Sends notices, at most `most`. Returns the unused part of `most`. Keeps the rest in registry->notices. */
 static unsigned send_some(struct registry *registry, struct notices *notices, unsigned most)
 {
 	notices_cancel(registry, notices);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notices.h - which sessions are yet to be told that a buffer has lost its name, or that memory was evicted.
+ * notices.h - sends NOTICEs to the sessions that use a buffer which has lost its name, or map an allocation which was
+ * evicted.
  *
- * Part of the registry. struct notices is a member of what the notices are about, and stands in registry->notices while
- * some are to be sent. Sends a few in each pass of the loop, by the registry's hook, because many could hold up others
- * (invariant 5).
+ * Part of the registry. A struct notices is a member of each buffer and each allocation, and remembers the use or grant
+ * whose session gets the next notice; it is in the list registry->notices while notices remain. Sends a limited number
+ * in each pass of the loop, through the registry's hook, because sending all at once would delay other users (invariant
+ * 5).
  */
 #ifndef GPUB_NOTICES_H
 #define GPUB_NOTICES_H
@@ -15,19 +17,22 @@ struct notices;
 struct registry;
 struct use;
 
-/* Sends those that notices->use or notices->grant begins with: the first ones at once, the others in later passes. */
+/*
+ * Sends notices to the sessions of the list from notices->use or notices->grant on: some at once, the others in later
+ * passes.
+ */
 void notices_send(struct registry *registry, struct notices *notices);
 
-/* The same, all of them in later passes. */
+/* Sends notices to the sessions from notices->use or notices->grant on, all in later passes. */
 void notices_send_later(struct registry *registry, struct notices *notices);
 
-/* Sends no more of them. */
+/* Cancels the notices that were not sent yet. */
 void notices_cancel(struct registry *registry, struct notices *notices);
 
-/* Has the notices of the use's buffer go on behind the use, which was told or is about to leave the buffer's list. */
+/* Moves on to the next use of the buffer. `use` was told, or is about to leave the buffer's list. */
 void notices_pass(const struct use *use);
 
-/* A pass of the loop: sends some of those that are yet to be sent. True: there are more. */
+/* Sends some of all pending notices, in a pass of the loop. True: more remain. */
 bool notices_more(struct registry *registry);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * places.h - hands out the numbers 0 to count-1, each to one holder at a time.
+ * places.h - allocates the numbers 0 to count-1, each to one holder at a time: the indices of words and of sealed
+ * handles in the board.
  *
- * Owns a ring of the free ones. The board's words and sealed handles have such places. A place that came back is
- * handed out last, so that a place changes hands as rarely as it can.
+ * Owns a ring buffer of the free numbers, first in, first out, so that a number is reused as late as possible.
  */
 #ifndef GPUB_PLACES_H
 #define GPUB_PLACES_H
@@ -11,15 +11,19 @@
 #include <stdint.h>
 
 struct places {
-	uint32_t *ring; /* free places: taken at first, given back behind the last */
-	uint32_t  count, first, free;
+	uint32_t *ring;  /* the free places, from ring[first] on; wraps at count */
+	uint32_t  count; /* of all places */
+	uint32_t  first; /* index in ring of the place that is taken next */
+	uint32_t  free;  /* number of free places */
 };
 
 int places_init(struct places *places, uint32_t count); /* -ENOMEM */
 void places_deinit(struct places *places);
 
-/* The next free place, or -1 when all are taken. */
+/* Takes a place. Returns it, or -1 if all are taken. */
 int64_t places_take(struct places *places);
+
+/* Returns a place that places_take() gave. */
 void places_give(struct places *places, uint32_t place);
 
 #endif

@@ -17,7 +17,7 @@
 #include "common/error.h"
 #include "common/timeline-page.h"
 
-/* The mode keeps other users from reopening it for writing through /proc (facts.md). */
+/* Creates the page. Its mode 0600 keeps other users from reopening the page for writing through /proc (facts.md). */
 static int page_create(void)
 {
 	int fd = memfd_create("gpubroker-timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -88,7 +88,7 @@ void timeline_destroy(struct timeline *timeline)
 {
 	if (!timeline)
 		return;
-	/* of a broker that ends, where somebody may wait still: nobody can become its writer any more */
+	/* a stream may wait for a timeline without a writer when the broker ends: no session can claim it afterwards */
 	if (!timeline->writer)
 		timeline_end(timeline, true);
 	timeline_creator_leave(timeline);
@@ -143,7 +143,9 @@ uint64_t timeline_value(const struct timeline *timeline)
 	return timeline->writer ? word_read(timeline) : 0;
 }
 
-/* The board first: who finds the mark, or is released by it, then finds there what it means. */
+/*
+ * Stores the end in the board before the mark, so that a reader that the mark releases finds the reason in the board.
+ */
 void timeline_end(struct timeline *timeline, bool died)
 {
 	if (timeline->mark)
