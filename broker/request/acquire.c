@@ -21,8 +21,9 @@
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
 
 /*
- * Grants the buffer to the session and tells the client. ticket: the one that is redeemed, which gets a grant of its
- * own that nothing else of the session can end; NULL: none. waited_since: as for acquire_waited(); 0: it did not wait.
+ * Grants the buffer to the session and sends the GRANT. ticket: the ticket that is redeemed, which gets a grant that
+ * other acquires of the session do not share; NULL: none. waited_since: time when a request that waited was received
+ * (acquire_waited()); 0: the request did not wait.
  */
 static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
 		      unsigned rights, const struct ticket *ticket, uint64_t waited_since)
@@ -88,7 +89,7 @@ static int check_rights(const struct session *session, unsigned rights, const st
 			 buffer->name, buffer->owner, session->who.uid);
 }
 
-/* buffer: what has the name; NULL: none has. */
+/* Grants the buffer of a name, after the checks of owner and rights. buffer: has the name; NULL: none has. */
 static int grant_named(struct session *session, uint64_t request, const struct wire_acquire *acquire,
 		       struct buffer *buffer, uint64_t waited_since)
 {
@@ -133,7 +134,7 @@ int acquire_redeem(struct session *session, const struct wire_message *message)
 	if (!rights)
 		return error_set(-EROFS, "the ticket is for writing, and '%s' is sealed: ask for one to read",
 				 buffer->name);
-	/* a ticket that is good once must not be lost with a CLOSED that crosses the answer */
+	/* with a grant of its own, so that a CLOSED that crosses the answer does not end what the ticket gave */
 	return grant_give(session, message->request, buffer, redeem->device, rights, &redeem->ticket, 0);
 }
 
@@ -194,7 +195,7 @@ int acquire_closed(struct session *session, const struct wire_message *message)
 	return 0;
 }
 
-/* Frees nothing, because the mapping stays: only lets the memory serve the owner's next buffer. */
+/* Ends a use. Frees no memory, because the mapping stays, but the range may then serve the owner's next buffer. */
 int acquire_quiesced(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * acquire.h - the handlers of the messages by which a session gets, changes and gives back the right to map a buffer:
- * ACQUIRE, REDEEM, RIGHTS, CLOSED, QUIESCED; and the NOTICE that tells it to give one back.
+ * acquire.h - the handlers of the messages by which a session gets, changes and ends its grants and uses: ACQUIRE,
+ * REDEEM, RIGHTS, CLOSED, QUIESCED. Also sends the NOTICE that asks a session to end a grant or a use.
  *
- * Owns nothing: checks who may, changes the registry's grants, answers. Handlers return 0, or a negative errno with the
- * error message set, which dispatch.c sends as the refusal.
+ * Owns nothing. Checks whether the session may have the buffer, changes the registry's grants, and answers. Handlers
+ * return 0, or a negative errno with the error message set, which dispatch.c sends as the refusal.
  */
 #ifndef GPUB_ACQUIRE_H
 #define GPUB_ACQUIRE_H
@@ -23,14 +23,14 @@ int acquire_closed(struct session *session, const struct wire_message *message);
 int acquire_quiesced(struct session *session, const struct wire_message *message);
 
 /*
- * Answers an ACQUIRE that waited for its name, which is LIVE now: grants or refuses. since: when the request came, as
- * now_ns(CLOCK_MONOTONIC).
+ * Answers an ACQUIRE that waited for its name, when a buffer of the name is LIVE: grants or refuses the buffer. since:
+ * time when the request was received, as now_ns(CLOCK_MONOTONIC).
  */
 void acquire_waited(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t since);
 
 /*
- * The registry's hook: tells the session of the grant that the buffer with that serial has lost its name or has another
- * one. serial 0: the whole mapping should be closed. context: the broker.
+ * The registry's notice hook: sends a NOTICE to the session of the grant. The buffer with that serial has lost its name
+ * or has another one. serial 0: the session is to close the whole mapping. context: the broker.
  */
 void acquire_notice(void *context, struct grant *grant, uint64_t serial);
 

@@ -17,11 +17,11 @@
 #include "common/crash-point.h"
 #include "common/error.h"
 
-/* Between two looks at what a device has: the first, and the longest. */
+/* Milliseconds between two questions to a device how much memory it has free: the first pause, and the longest. */
 #define LOOK_MS     100
 #define LOOK_MAX_MS 1000
 
-/* How far behind the first of a queue somebody may pass: a bound for what a wake costs. */
+/* Limit: oldest creates of a queue among which the next to try is searched. Bounds the cost of a wake. */
 #define PASS_MAX 64
 
 struct queue_key {
@@ -31,24 +31,24 @@ struct queue_key {
 
 _Static_assert(sizeof(struct queue_key) == 8, "keys are compared as bytes: no padding");
 
-/* There is one as long as a create waits in it. */
+/* The creates of one user that wait for memory of one device. Exists while there is one. */
 struct create_queue {
 	struct queue_key     key;
-	struct create_waits *among; /* the device's */
+	struct create_waits *among; /* the queues of the device */
 	struct create_wait  *waits; /* the oldest first */
-	struct create_wait  *trying; /* one of them; it keeps its place */
-	uint64_t             woken; /* by which wake it was looked at last */
-	UT_hash_handle       hh;
-	struct create_queue *prev, *next; /* of its device */
+	struct create_wait  *trying; /* the create in waits that tries to get its memory now; NULL: none */
+	uint64_t             woken; /* number of the last create_wake() that looked at this queue */
+	UT_hash_handle       hh;    /* in creates->by_key */
+	struct create_queue *prev, *next; /* in among->queues */
 };
 
 struct create_wait {
 	struct wait                wait;  /* the first member: see create_end() */
 	struct create_queue       *queue;
-	uint64_t                   span;
+	uint64_t                   span;  /* bytes that the create needs */
 	const struct create_hooks *hooks;
 	void                      *context;
-	struct create_wait        *prev, *next; /* in its queue */
+	struct create_wait        *prev, *next; /* in queue->waits */
 };
 
 static struct create_queue *queue_find(const struct broker *broker, unsigned device, uid_t uid)
@@ -82,10 +82,10 @@ static void looked(struct job *job)
 	if (waits->look)
 		look_later(waits);
 	create_wake(broker, waits->device);
-	broker_changed(broker); /* a broker that stops may have waited for this answer alone */
+	broker_changed(broker); /* the last job of a broker that stops may have been this one */
 }
 
-/* One question at a time: a device that hangs is not asked more. */
+/* Asks the device how much memory it has free, unless it has not answered the last question: it may hang. */
 static void on_look(evutil_socket_t fd, short what, void *argument)
 {
 	struct create_waits *waits = argument;
@@ -106,7 +106,7 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
 	workers_submit(waits->broker->workers, job);
 }
 
-/* -1: no memory. */
+/* Starts asking the device at intervals, unless that has been started. Returns -1 if there is no memory. */
 static int look_begin(struct broker *broker, unsigned device)
 {
 	struct create_waits *waits = &broker->creates->device[device];
@@ -175,7 +175,7 @@ static bool may_be_passed(const struct create_wait *wait)
 	return pool_needs_others(queue->among->broker, queue->key.device, queue->key.uid, wait->span);
 }
 
-/* Who is to try: the first for whom there may be memory, behind such alone as may be passed. NULL: nobody. */
+/* Returns the create to try next: the first that may get enough memory, if all before it may be passed. NULL: none. */
 static struct create_wait *queue_next(const struct create_queue *queue)
 {
 	struct create_wait *wait = queue->waits;
@@ -195,7 +195,10 @@ static void try(struct create_wait *wait)
 	wait->hooks->retry(wait->context);
 }
 
-/* A try may end at once, and take its queue along: so they are looked through anew. None is looked at twice. */
+/*
+ * A try may end at once and free its queue, so the list is read from its beginning after each try. create_queue.woken
+ * keeps a queue from being looked at twice.
+ */
 void create_wake(struct broker *broker, unsigned device)
 {
 	uint64_t wake = ++broker->creates->wakes;
@@ -229,7 +232,7 @@ bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid)
 
 /* ---- a wait ---- */
 
-/* Its first has ended: other users' come before its next. */
+/* Moves this user's queue behind those of the other users, because its first create has ended. */
 static void queue_advance(struct create_queue *queue)
 {
 	DL_DELETE(queue->among->queues, queue);
@@ -250,7 +253,10 @@ static void wait_drop(struct create_wait *wait)
 	free(wait);
 }
 
-/* While it tries, the outcome of that comes first. Those behind it may need less: they are to be woken then. */
+/*
+ * Ends a wait without memory, or, if its create is trying, leaves the end to create_wait_failed() or
+ * create_wait_over(). The caller then wakes later creates, which may need less memory.
+ */
 static void wait_expire(struct create_wait *wait)
 {
 	const struct create_hooks *hooks = wait->hooks;
@@ -263,7 +269,7 @@ static void wait_expire(struct create_wait *wait)
 	hooks->expire(context);
 }
 
-/* Of those that end with a session, which may be many, all go before others are woken: create_wake_forgotten(). */
+/* A session may end many creates. Other creates are woken only after all have ended, by create_wake_forgotten(). */
 static void create_end(struct wait *wait, bool expired)
 {
 	struct create_waits *waits = ((struct create_wait *)wait)->queue->among;
@@ -320,7 +326,7 @@ free_wait:
 	return error;
 }
 
-/* What it could not have may be enough for one behind it. */
+/* Has a later create of the queue try, because memory that is too little for this create may be enough for that one. */
 void create_wait_failed(struct create_wait *wait)
 {
 	struct create_queue *queue = wait->queue;

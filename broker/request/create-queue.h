@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create-queue.h - creates that wait for memory: a queue for each device and user.
+ * create-queue.h - creates that wait for memory: one queue for each device and user.
  *
- * First come, first served within a queue: small creates do not starve a large one of their user, and one user's do not delay another's.
- * A create that needs more than all that its user has on the device waits for other users: later ones that fit may then pass
- * it, since they take nothing from it. The driver does not report that a process outside the broker freed memory, so a device
- * for which a create waits is asked at intervals how much it has.
- * Owns the queues; waiting.h ends a wait whose time is over. Never asks a device for memory: the create's hooks do.
+ * A queue is first come, first served, so that small creates do not starve a large create of the same user, and creates
+ * of one user do not delay those of another. A create that needs memory which only other users can free may be passed
+ * by later creates of its user, because these take nothing from it. The driver does not report that a process outside
+ * the broker freed memory. So a device for which a create waits is asked at intervals how much memory it has free. Owns
+ * the queues; waiting.h ends a wait whose time is over. Never asks a device for memory: the create's hooks do.
  */
 #ifndef GPUB_CREATE_QUEUE_H
 #define GPUB_CREATE_QUEUE_H
@@ -25,49 +25,54 @@ struct create_queue;
 struct create_wait;
 struct event;
 
-/* Who waits for one device. */
+/* The queues of one device. */
 struct create_waits {
 	struct broker       *broker;
 	unsigned             device;
-	struct create_queue *queues;   /* one a user */
-	struct event        *look;     /* timer: it is asked how much it has; NULL: nobody waits */
-	unsigned             pause_ms; /* until then */
-	bool                 asked;    /* its answer is awaited */
+	struct create_queue *queues;   /* one for each user with a create that waits */
+	struct event        *look;     /* timer for asking the device how much memory is free; NULL: no create waits */
+	unsigned             pause_ms; /* length of that timer */
+	bool                 asked;    /* the device has not answered the last question yet */
 };
 
 struct create_queues {
 	struct create_waits  device[DEVICE_MAX];
-	struct create_queue *by_key; /* all of them */
-	uint64_t             forgotten; /* a bit for each device: creates ended with their session, others are yet to be woken */
-	uint64_t             wakes;     /* so far */
+	struct create_queue *by_key;    /* the queues of all devices, by device and user */
+	uint64_t             forgotten; /* a bit for each device on which create_wake_forgotten() must wake creates */
+	uint64_t             wakes;     /* number of calls of create_wake() so far */
+};
+
+struct create_hooks {
+	void (*retry)(void *context);  /* begins a try, which ends with create_wait_failed() or create_wait_over() */
+	void (*expire)(void *context); /* the wait has ended without memory */
+	const struct buffer *(*buffer)(const void *context); /* the buffer to show for the wait; the hook may be NULL */
 };
 
 /*
- * Keeps a CREATING buffer in the queue for its allocation's memory. When there may be enough, and it is the first of its
- * user or may pass those before it, retry() is called: the caller tries, and then says create_wait_failed(), which keeps
- * its place, or create_wait_over(). When its time is over, or its session gone, it leaves the queue and expire() is
- * called; where it tries just then, that comes first. -ENOMEM.
+ * Puts a create into the queue for its allocation's memory. Calls retry() when there may be enough memory, and all
+ * creates before this one may be passed. When the time of the wait is over, or its session has ended, the create leaves
+ * the queue and expire() is called. A try that is under way then ends first, and expire() is called only if the try
+ * failed. key: the request that waits. timeout_ms: below 0 for ever. -ENOMEM.
  */
-struct create_hooks {
-	void (*retry)(void *context);
-	void (*expire)(void *context);
-	const struct buffer *(*buffer)(const void *context); /* that is to be made; NULL: it is not shown */
-};
 int create_wait(struct broker *broker, const struct allocation *allocation, struct wait_key key, int timeout_ms,
 		const struct create_hooks *hooks, void *context, struct create_wait **wait);
+
+/* Ends a try without memory: the create keeps its place in the queue, unless its time is over. */
 void create_wait_failed(struct create_wait *wait);
+
+/* Takes the create out of the queue, frees the wait, and wakes other creates of the device. */
 void create_wait_over(struct create_wait *wait);
 
-/* Its time is over now. */
+/* Ends the wait as if its time were over, and wakes other creates of the device. */
 void create_wait_abandon(struct create_wait *wait);
 
-/* Whether that user waits for memory of that device, so that its new creates must wait, too. */
+/* Whether new creates of the user must wait for memory of the device, because one waits that may not be passed. */
 bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid);
 
-/* Memory came back on that device, or is about to: those try again for whom it may be enough, one of each user. */
+/* Has one create of each user try again, if there may be enough memory for it, after the device got some back. */
 void create_wake(struct broker *broker, unsigned device);
 
-/* Creates that waited ended with their session: there may be enough for those behind them. */
+/* Calls create_wake() for each device on which waiting creates ended with their session. */
 void create_wake_forgotten(struct broker *broker);
 
 #endif

@@ -31,18 +31,18 @@
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS)
 
-#define SAME_ADDRESS_GROWTH 16u /* without a bound few buffers could take all the addresses that there are (invariant 5) */
+#define SAME_ADDRESS_GROWTH 16u /* limit: reserve / size with GPUB_SAME_ADDRESS; addresses are few (invariant 5) */
 
-/* A create on its way through the device thread. */
+/* A create from its request to its answer. */
 struct creation {
 	struct broker *broker;
 	struct buffer *buffer;
-	struct provision provision; /* of its memory */
-	uint64_t began; /* its request was received then; 0: it is the broker's own */
+	struct provision provision; /* state of the request for the allocation's memory */
+	uint64_t began; /* time when the request was received: now_ns(CLOCK_MONOTONIC); 0: the broker itself asked */
 	struct creation_order order;
 };
 
-/* Of a session that is gone by now, its number is known, and whose the buffer would be. */
+/* Makes the event of a create that has ended. session: who asked; NULL: the session has ended, or the broker asked. */
 static void creation_tell(const struct creation *creation, const struct session *session, int error, const char *text)
 {
 	const struct buffer *buffer = creation->buffer;
@@ -82,7 +82,10 @@ static void creation_fail(struct creation *creation, int error, const char *text
 	creation_answer(creation, session, error, text);
 }
 
-/* Its creator may have gone, or the broker may be stopping, since the job was sent to the device. */
+/*
+ * Whether the new buffer must be unlinked at once: the broker is stopping, or the buffer is ephemeral and its creator
+ * has ended since the request.
+ */
 static bool creation_orphaned(const struct creation *creation, const struct session *session)
 {
 	if (creation->broker->stopping)
@@ -90,7 +93,7 @@ static bool creation_orphaned(const struct creation *creation, const struct sess
 	return creation->buffer->flags & GPUB_EPHEMERAL && creation->order.session && (!session || session->ends);
 }
 
-/* The buffer is LIVE. */
+/* Ends the create of a buffer that is LIVE now. */
 static void creation_succeed(struct creation *creation)
 {
 	struct broker *broker = creation->broker;
@@ -111,7 +114,7 @@ static void creation_succeed(struct creation *creation)
 	broker_changed(broker);
 }
 
-/* The allocation has its memory, or will not get it. */
+/* provision.done(): the allocation has its memory, or will not get it (error). */
 static void creation_provided(struct provision *provision, int error, const char *text)
 {
 	struct creation *creation = (struct creation *)((char *)provision - offsetof(struct creation, provision));
@@ -128,7 +131,7 @@ static void creation_provided(struct provision *provision, int error, const char
 		creation_succeed(creation);
 }
 
-/* What it may grow to, in whole granules. */
+/* Checks spec->reserve, and rounds it up to whole granules. */
 static int reserve_check(const struct board_device *device, struct buffer_spec *spec)
 {
 	char text[SIZE_TEXT_MAX];
@@ -147,7 +150,7 @@ static int reserve_check(const struct board_device *device, struct buffer_spec *
 	return 0;
 }
 
-/* Validates what can be known without the device; fills spec->span. */
+/* Checks a request without a job of the device. Fills spec->range, span and exported; rounds spec->reserve. */
 static int spec_check(struct broker *broker, struct buffer_spec *spec)
 {
 	const struct board_header *board = broker->board->header;
@@ -240,7 +243,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		return 0;
 	}
 	broker->counters.buffers_recycled++;
-	registry_live(broker->registry, buffer); /* of a vacant range, so its memory is not private: it needs no addresses */
+	registry_live(broker->registry, buffer); /* cannot fail, since a buffer with GPUB_SAME_ADDRESS is never here */
 	creation_succeed(creation);
 	return 0;
 abandon:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * creation.h - a buffer on its way from the request to LIVE: checked, entered in the registry, made by the
- * device's thread, or waiting for memory until some comes back (create-queue.h).
+ * creation.h - creates a buffer: checks the request, enters the buffer in the registry, has the device's thread make
+ * the memory, or lets the create wait for memory (create-queue.h).
  *
- * Owns a create from creation_begin() to its answer, of which there is exactly one. Knows sessions by id
- * only: one may be gone when the device is done.
+ * Owns a create from creation_begin() to its answer. Each create gets exactly one answer. Keeps the ids of sessions and
+ * not pointers, because a session may have ended when the device is done.
  */
 #ifndef GPUB_CREATION_H
 #define GPUB_CREATION_H
@@ -20,21 +20,27 @@ struct wire_message;
 /* The handler of CREATE. */
 int creation_request(struct session *session, const struct wire_message *message);
 
-/* Whom to answer: a session, or, for the broker's own, a function. */
+/* Who asked for a create, and how the create is answered. */
 struct creation_order {
-	uint64_t session, request;
-	int      timeout_ms; /* how long it may wait for memory */
-	void (*done)(void *context, int error, const char *text);
-	void    *context;
+	uint64_t session;    /* id of the session to answer; 0: the broker itself asked */
+	uint64_t request;    /* number of that session's request */
+	int      timeout_ms; /* how long the create may wait for memory; 0: not at all; below 0: for ever */
+	void (*done)(void *context, int error, const char *text); /* gets the result; NULL: the session is answered */
+	void    *context;    /* for done() */
 };
 
 /*
- * Fills the members of spec that the session and the size decide. A request that is refused at once gets no other answer:
- * negative errno, message set.
+ * Begins a create. Fills the members of spec that the session and the size decide. Returns 0 if the create is answered
+ * now or later, as the order says. Returns a negative errno with the error message set if the create is refused at
+ * once; the order is not answered then.
  */
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order);
 
-/* Makes a buffer that belongs to the broker's own user. Completes in the loop; done gets 0 or the errno. */
+/*
+ * Creates a buffer that belongs to the broker's own user. done() is called with 0 or a negative errno when the create
+ * has ended. Returns a negative errno with the error message set if the create is refused at once; done() is not called
+ * then.
+ */
 int broker_create(struct broker *broker, const char *name, const struct amount *amount, unsigned flags, unsigned mode,
 		  void (*done)(void *context, int error, const char *text), void *context);
 

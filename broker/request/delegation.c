@@ -21,24 +21,24 @@
 #include "common/now.h"
 #include "common/tables.h"
 
-/* A user who has such tickets out. */
+/* A user whose buffers have tickets that can be redeemed once. Exists while there is a note of one. */
 struct issuer {
 	uid_t            uid;
-	unsigned         count; /* of its notes */
-	struct deadlines terms; /* of those that have one */
-	UT_hash_handle   hh;
+	unsigned         count; /* number of notes */
+	struct deadlines terms; /* of the notes whose ticket expires */
+	UT_hash_handle   hh;    /* in delegation->issuers */
 };
 
-/* A ticket that was issued to be redeemed once, and was not yet. */
+/* The note of a ticket that can be redeemed once, and has not been redeemed. */
 struct once {
-	struct deadline    expires; /* ms 0: never, and it is not among its issuer's. The first member: see once_drop_expired() */
-	uint8_t            id[16];
+	struct deadline    expires; /* its ms is 0: never. The first member: see once_drop_expired() */
+	uint8_t            id[16];  /* of the ticket */
 	struct delegation *among;
 	struct issuer     *issuer;
 	struct buffer     *buffer;
 	struct charge      charge;
-	struct once       *prev, *next; /* of its buffer */
-	UT_hash_handle     hh;          /* by id */
+	struct once       *prev, *next; /* in buffer->tickets */
+	UT_hash_handle     hh;          /* in delegation->once */
 };
 
 int delegation_init(struct delegation *delegation)
@@ -56,7 +56,7 @@ void delegation_deinit(struct delegation *delegation)
 	delegation->key = NULL;
 }
 
-/* By a clock that goes on while the machine sleeps, and that nobody can set. */
+/* The clock of a ticket's expiry. It runs while the machine is suspended, and cannot be set. */
 #define CLOCK_OF_TICKETS CLOCK_BOOTTIME
 
 static bool is_past(uint64_t expires_ms)
@@ -64,7 +64,7 @@ static bool is_past(uint64_t expires_ms)
 	return expires_ms && now_ms(CLOCK_OF_TICKETS) >= expires_ms;
 }
 
-/* ---- those that are good once ---- */
+/* ---- tickets that can be redeemed once ---- */
 
 static struct issuer *issuer_get(struct delegation *delegation, uid_t uid)
 {
@@ -107,10 +107,7 @@ static void once_drop(struct once *once, struct accounting *accounting)
 	free(once);
 }
 
-/*
- * Expired notes are of no use, and must not count against their user's quota. Two are dropped for each ticket that is issued, so that
- * they do not accumulate, however many they were.
- */
+/* Drops up to 2 expired notes of the user, for each ticket that is issued, so that they do not use up its quota. */
 static void once_drop_expired(struct broker *broker, uid_t owner)
 {
 	for (int i = 0; i < 2; i++) {
@@ -125,7 +122,7 @@ static void once_drop_expired(struct broker *broker, uid_t owner)
 	}
 }
 
-/* Charges its owner and enters it everywhere, or nowhere. */
+/* Charges the buffer's owner for the note and enters it in all tables. On failure does neither. */
 static int once_enter(struct once *once, struct accounting *accounting)
 {
 	struct delegation *delegation = once->among;
@@ -204,8 +201,10 @@ static int issue_check(const struct session *session, const struct wire_issue *i
 }
 
 /*
- * Who redeems it maps the whole allocation: another user only where nothing else is in it, nor ever will be. A ticket for
- * anybody may still be redeemed by its owner's processes where others are.
+ * Checks whether a ticket may be issued for the buffer. A process that redeems a ticket maps the whole allocation, so a
+ * ticket for another user needs an allocation with no other buffer in it. *parts: the caller must keep other buffers
+ * out of the allocation from now on (registry_part()). A ticket for any user is issued in any case, because the owner's
+ * processes may redeem it.
  */
 static int issue_may_part(const struct wire_issue *issue, const struct buffer *buffer, bool *parts)
 {
@@ -263,7 +262,7 @@ static int refuse(struct session *session, uint64_t *counter, int error, const c
 	return error_set(error, "%s", text);
 }
 
-/* The stamp comes first: nothing else in a ticket is worth reading before it. */
+/* Checks the stamp, which must be done first, because a forged ticket's other fields mean nothing. */
 static int check_stamp(struct session *session, const struct ticket *ticket)
 {
 	struct broker *broker = session->broker;

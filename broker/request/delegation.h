@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * delegation.h - delegable tickets, as the broker issues and honours them.
+ * delegation.h - issues and redeems delegable tickets.
  *
- * Owns the key that stamps them, and a note of each that can be redeemed once, until that has happened. A note is found by
- * the ticket's id, by its buffer, and by its owner in the order of expiry. Other tickets are not noted: their stamp
- * proves that they are genuine, their terms say what they allow. A ticket ends with its buffer's name, with its term, or with
- * this broker. Never logs one. common/ticket.c has form and stamp.
+ * Owns the key that stamps tickets, and a note of each ticket that can be redeemed once, until the ticket is redeemed
+ * or revoked, or some time after its expiry. A note is found by the ticket's id, by its buffer, and by its owner in the
+ * order of expiry. The broker keeps nothing of other tickets: their stamp proves that they are genuine, and their terms
+ * say what they allow. A ticket is void when its buffer has lost the name or has another owner, when the ticket has
+ * expired, and when this broker has ended. Never logs a ticket. common/ticket.c has the format and the stamp.
  */
 #ifndef GPUB_DELEGATION_H
 #define GPUB_DELEGATION_H
@@ -19,31 +20,37 @@ struct buffer;
 struct session;
 
 struct delegation {
-	uint8_t       *key;     /* sodium_malloc'd */
+	uint8_t       *key;     /* stamps tickets; from sodium_malloc() */
 	struct once   *once;    /* all notes, by the ticket's id */
-	struct issuer *issuers; /* users who have such, by uid */
+	struct issuer *issuers; /* users with notes, by uid */
 };
 
 int delegation_init(struct delegation *delegation); /* -ENOMEM */
 void delegation_deinit(struct delegation *delegation);
 
 /*
- * Makes one for a LIVE buffer of the session's user. -EACCES: neither the owner nor an admin asks; -EINVAL; -EDQUOT: too
- * many one-time tickets of this user wait; -ENOENT, -ENOMEM. *token is untouched then.
+ * Makes a ticket for a LIVE buffer. -EACCES: the session is neither the owner's nor an admin's; -EINVAL; -EROFS: the
+ * buffer is sealed and the ticket is for writing; -EBUSY: the ticket is for another user, and other buffers of the
+ * owner are in the same memory; -EDQUOT: the owner has too many tickets that can be redeemed once; -ENOENT, -ENOMEM.
+ * *ticket is untouched on failure.
  */
 int delegation_issue(struct session *session, const struct wire_issue *issue, struct ticket *ticket);
 
 /*
- * The buffer that a ticket opens for this session, or why it opens none, which is counted by its reason: -EKEYREJECTED
- * forged, from another broker, for another user, or used up; -EKEYEXPIRED; -ESTALE its buffer is gone, or has another owner;
- * -EBUSY, not counted, something else of its owner's is in its memory.
+ * Sets *buffer to the buffer that the session may acquire by the ticket. Refusals are counted by their reason:
+ * -EKEYREJECTED: forged, from another broker, for another user, or redeemed already; -EKEYEXPIRED; -ESTALE: the buffer
+ * is gone or has another owner. Not counted: -EBUSY: the session is another user's, and other buffers of the owner are
+ * in the same memory.
  */
 int delegation_check(struct session *session, const struct ticket *ticket, struct buffer **buffer);
 
-/* It was honoured: one that is good once is used up, and no other buffer joins what another user maps now. */
+/*
+ * Counts a ticket as redeemed. A ticket that can be redeemed once is void from then on. If the session is another
+ * user's, no other buffer will share the buffer's memory.
+ */
 void delegation_spend(struct session *session, const struct ticket *ticket, struct buffer *buffer);
 
-/* The registry's hook: the buffer goes, and its notes with it. context: the broker. */
+/* Revokes the buffer's tickets that can be redeemed once. Also the registry's forget hook. context: the broker. */
 void delegation_forget(void *context, struct buffer *buffer);
 
 #endif

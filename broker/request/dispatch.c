@@ -39,14 +39,11 @@ static int snapshot(struct session *session, const struct wire_message *message)
 struct row {
 	/* Does what the message asks for, and answers. Negative errno with the error message set: nothing was done. */
 	int (*handle)(struct session *session, const struct wire_message *message);
-	/*
-	 * The kind of the event that a refusal is, which names the buffer; 0 (EVENT_START, which is no refusal): no
-	 * event.
-	 */
+	/* The kind of event that a refusal makes, with the name of the buffer; 0: no event. */
 	enum event_kind refused;
-	/* Where the message has the bytes that were asked for, which that event says; 0: nowhere. */
+	/* Offset in the message of the size that was asked for, which the event shows; 0: the message has none. */
 	size_t bytes_at;
-	/* Makes the event of a refusal where it is not as above; NULL: it is. */
+	/* Makes the event of a refusal in place of `refused`; NULL: `refused` says the event. */
 	void (*tell)(struct session *session, const struct wire_message *message, int error, const char *text);
 };
 
@@ -80,7 +77,7 @@ static const struct row rows[WIRE_TYPES] = {
 
 /* ---- one message ---- */
 
-/* Whether the session may send such a message now. */
+/* Whether the session may send a message of that type now. */
 static bool is_in_place(const struct session *session, unsigned type)
 {
 	unsigned traits = wire_row(type)->traits;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dispatch.h - the broker's side of the table of messages (common/wire.h): which handler a client's message has, and
- * which event a refusal is.
+ * dispatch.h - the broker's side of the table of messages (common/wire.h): the handler of each client's message, and
+ * the event that a refusal makes.
  *
- * Owns nothing. Takes a message that is already copied and checked for form, looks whether the session may send it now,
- * has its handler do what it asks for, and sends the refusal where that fails. To add a message: a row in
- * common/wire.h, a handler in the file of this room that does such things, and a row here.
+ * Owns nothing. Takes a message that is already copied and checked for form, checks that the session may send the
+ * message now, calls the handler, and sends a refusal if the handler fails. To add a message, add a row in
+ * common/wire.h, a handler in a file of this folder, and a row in dispatch.c.
  */
 #ifndef GPUB_DISPATCH_H
 #define GPUB_DISPATCH_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drains.h - drains that wait until the buffer whose name they took away is freed.
+ * drains.h - drains that wait until the buffer that they unlinked is freed.
  *
- * Owns the waits by the serial of the buffer. A buffer has one at most, because only one drain can take its name away.
+ * Owns the waits, by the serial of the buffer. A buffer has one drain at most, because it is unlinked only once.
  */
 #ifndef GPUB_DRAINS_H
 #define GPUB_DRAINS_H
@@ -13,12 +13,13 @@ struct broker;
 struct buffer;
 
 /*
- * Answers that request when the memory of the LIVE buffer, which is about to be unlinked, is freed; refuses it with
- * -ETIMEDOUT after timeout_ms (below 0: never). -ENOMEM.
+ * Keeps the request until the memory of the buffer is freed or zeroed, and answers it then. The buffer is LIVE, and the
+ * caller is about to unlink it. Refuses the request
+ * with -ETIMEDOUT after timeout_ms (below 0: never). Returns 0, or -ENOMEM: the request is not kept.
  */
 int drain_wait(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
 
-/* Answers the drain of the buffer with that serial, whose memory is freed or clean, if there is one. */
+/* Answers the drain that waits for the buffer with that serial, if there is one: the memory is freed or zeroed. */
 void drain_ended(struct broker *broker, uint64_t serial);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ending.h - what ends with a session beside its grants: requests that wait, timelines, ephemeral buffers. And the
+ * ending.h - ends what a session has beside its grants: requests that wait, timelines, ephemeral buffers. Also the
  * handler of LEAVE, by which a session ends in order.
  *
- * Owns nothing. Grants end in session/session-end.c.
+ * Owns nothing. session/session-end.c ends the grants.
  */
 #ifndef GPUB_ENDING_H
 #define GPUB_ENDING_H
@@ -12,12 +12,12 @@
 
 struct session;
 
-int ending_leave(struct session *session, const struct wire_message *message);
+int ending_leave(struct session *session, const struct wire_message *message); /* LEAVE */
 
 /*
- * The session's hooks (session_hooks). Each does one piece and returns the cost of it in messages; 0: nothing was left
- * to do. expire refuses a request whose time is over; silence drops a request that waits; end ends a timeline, or
- * unlinks a buffer that ends with the session.
+ * The session's hooks (session_hooks). Each call does one piece of work and returns its cost in messages, or 0 if
+ * nothing was left to do. expire refuses a request whose time is over. silence drops a request that waits. end ends a
+ * timeline, or unlinks an ephemeral buffer of the session.
  */
 unsigned ending_expire(struct session *session);
 unsigned ending_silence(struct session *session);

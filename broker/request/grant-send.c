@@ -15,7 +15,7 @@
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 
-/* The GRANT of a use. place: of its sealed handle, or WIRE_NO_HANDLE. */
+/* Returns the GRANT of a use. place: index of the sealed handle in the board, or WIRE_NO_HANDLE. */
 static struct wire_grant grant_of(const struct use *use, uint32_t place)
 {
 	const struct buffer *buffer = use->buffer;
@@ -50,7 +50,10 @@ void grant_seal(struct session *session, const struct use *use)
 	atomic_thread_fence(memory_order_release);
 }
 
-/* Sends a copy of the descriptor, which the client closes when it has mapped the memory. */
+/*
+ * Sends a MEMORY with a copy of the chunk's descriptor, which the client closes when it has mapped the chunk. offset:
+ * of the chunk in the allocation, in bytes; 0: the allocation's own memory, whose sealed handle is in the board.
+ */
 static void chunk_send(struct session *session, const struct wire_grant *grant, const struct allocation *chunk,
 		       uint64_t offset)
 {
@@ -69,7 +72,7 @@ static void chunk_send(struct session *session, const struct wire_grant *grant, 
 	session_send(session, &message, chunk->descriptor);
 }
 
-/* Sends the chunks of the allocation that lie behind the bytes that the session has. */
+/* Sends the memory of the allocation that the session does not have. bytes: how much it has, from the beginning. */
 static void memory_send(struct session *session, const struct wire_grant *grant, const struct allocation *allocation,
 			uint64_t bytes)
 {

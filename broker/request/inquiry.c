@@ -15,7 +15,7 @@
 #include "common/error.h"
 #include "common/now.h"
 
-#define ASKED_MAX 16 /* in a pass: sessions, timelines, answers to a REFRESH */
+#define ASKED_MAX 16 /* limit in a pass: sessions asked, timelines read, REFRESHes answered */
 
 /* ---- rounds ---- */
 
@@ -26,7 +26,7 @@ static void timer_start(struct inquiry *inquiry, uint64_t ms)
 	evtimer_add(inquiry->timer, &after);
 }
 
-/* Whoever sent a REFRESH until now is answered at this round's end: all are asked behind it. */
+/* Begins a round. It answers each REFRESH received so far, because it asks all sessions after that. */
 static void round_begin(struct inquiry *inquiry)
 {
 	struct session *session;
@@ -56,7 +56,7 @@ static void round_end(struct inquiry *inquiry)
 	inquiry->state = took < INQUIRY_PAUSE_MS ? INQUIRY_PAUSED : INQUIRY_IDLE;
 	if (inquiry->state == INQUIRY_PAUSED)
 		timer_start(inquiry, INQUIRY_PAUSE_MS - took);
-	if (!evtimer_pending(inquiry->timer, NULL)) /* no memory for it: nothing would end the pause */
+	if (!evtimer_pending(inquiry->timer, NULL)) /* no pause, or no memory for the timer that would end it */
 		inquiry->state = INQUIRY_IDLE;
 	round_begin_if_wanted(inquiry);
 }
@@ -76,7 +76,10 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 
 /* ---- asking ---- */
 
-/* A question that it has not answered yet is answered with what is true then: it needs no second one. */
+/*
+ * Sends an INQUIRE, unless the session has an unanswered one. The answer to the unanswered INQUIRE will tell what the
+ * process waits for at the time of the answer.
+ */
 static void session_ask(struct inquiry *inquiry, struct session *session)
 {
 	struct inquired *inquired = &session->inquired;
@@ -95,7 +98,7 @@ static void session_ask(struct inquiry *inquiry, struct session *session)
 	}
 }
 
-/* True: all have been asked. */
+/* Asks a few sessions. Returns true if all have been asked in this round. */
 static bool ask_some(struct inquiry *inquiry)
 {
 	struct session *session;
@@ -111,7 +114,10 @@ static bool ask_some(struct inquiry *inquiry)
 	return false;
 }
 
-/* A record is filled, and so the value read, when it is written. True: all have been. */
+/*
+ * Marks a few timelines as changed: the status file's record of a timeline gets the value at the time when it is
+ * written. Returns true if all timelines have been marked in this round.
+ */
 static bool read_some(struct broker *broker)
 {
 	struct inquiry *inquiry = broker->inquiry;
@@ -187,7 +193,7 @@ static void waits_drop(struct session *session)
 	}
 }
 
-/* What the process says of the future, or of a time before all clocks, began now. */
+/* Returns when a wait of that age began, in milliseconds since 1970. If the age is impossible, returns the time now. */
 static uint64_t since_of(uint64_t age_ms)
 {
 	uint64_t now = now_ms(CLOCK_REALTIME);
@@ -195,7 +201,10 @@ static uint64_t since_of(uint64_t age_ms)
 	return age_ms < now ? now - age_ms : now;
 }
 
-/* Nobody waits for a buffer that it does not use: such a claim is passed over. False: there is no memory. */
+/*
+ * Records a wait that the process claims. Ignores a claim for a buffer that the session does not use, or that has no
+ * timeline. Returns false if there is no memory.
+ */
 static bool wait_take(struct session *session, const struct wire_wait *claim)
 {
 	const struct grant *grant = grant_find(&session->grants, claim->grant);

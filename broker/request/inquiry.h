@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inquiry.h - what do the clients wait for? The broker asks when somebody wants to know, and shows the answers.
+ * inquiry.h - asks the clients which timelines they wait for, when a client sends a REFRESH, and shows the answers.
  *
- * A stream's wait for a timeline costs no message, so only its process knows it. A REFRESH begins a round: each session that
- * has mapped a buffer with a timeline gets an INQUIRE, and the timelines' values are read. The REFRESH is answered when
- * all have answered with WAITS, or after INQUIRY_MS: a stopped process never answers, and its session says so. Sessions
- * and timelines are gone through a few in each pass of the loop. A round begins INQUIRY_PAUSE_MS after the last one
- * at the earliest, and a session has one question open at most, so nobody can have others asked without end.
+ * A stream's wait for a timeline costs no message, so only its process knows of the wait. A REFRESH begins a round:
+ * each session that has mapped a buffer with a timeline gets an INQUIRE, and the values of all timelines are read. The
+ * REFRESH is answered when all sessions have answered with WAITS, or after INQUIRY_MS, because a stopped process never
+ * answers; its session is then shown as owing the answer. Each pass of the loop asks a few sessions and reads a few
+ * timelines. A round begins at least INQUIRY_PAUSE_MS after the beginning of the last one, and a session has one
+ * unanswered INQUIRE at most. So a client cannot flood other clients with questions.
  *
- * Owns the waits that sessions reported. They are claims: the broker checks that the session uses the buffer, shows them as
- * that process's word, and decides nothing by them.
+ * Owns the waits that sessions reported. The waits are claims of the process: the broker checks that the session uses
+ * the buffer, shows the waits as claims, and decides nothing by them.
  */
 #ifndef GPUB_INQUIRY_H
 #define GPUB_INQUIRY_H
@@ -25,54 +26,59 @@ struct event;
 struct session;
 struct timeline;
 
-#define INQUIRY_MS       200
-#define INQUIRY_PAUSE_MS 100 /* from one round's beginning to the next one's */
+#define INQUIRY_MS       200 /* how long a round waits for answers at most */
+#define INQUIRY_PAUSE_MS 100 /* shortest time between the beginnings of two rounds */
 
 enum inquiry_state {
 	INQUIRY_IDLE,
-	INQUIRY_ASKING,    /* some are yet to be asked */
-	INQUIRY_AWAITING,  /* some are yet to answer */
-	INQUIRY_ANSWERING, /* some who sent a REFRESH are yet to be answered */
-	INQUIRY_PAUSED
+	INQUIRY_ASKING,    /* some sessions are still to be asked, or some timelines to be read */
+	INQUIRY_AWAITING,  /* all sessions were asked, and some have not answered */
+	INQUIRY_ANSWERING, /* the round is over, and some senders of a REFRESH are still to be answered */
+	INQUIRY_PAUSED     /* the round is over, and the next one may not begin before INQUIRY_PAUSE_MS is over */
 };
 
 struct inquiry {
 	enum inquiry_state state;
-	uint64_t           round;
-	uint64_t           began_ms;  /* CLOCK_MONOTONIC */
-	unsigned           awaited;   /* answers, in this round */
-	struct event      *timer;
-	struct session    *sessions;  /* that are asked; the one that was asked longest ago first */
-	struct timeline   *timelines; /* all; the one that was read longest ago first */
-	struct session    *next;      /* who sent a REFRESH for the next round, */
-	struct session    *served;    /* and for this one */
+	uint64_t           round;     /* number of the current or last round */
+	uint64_t           began_ms;  /* beginning of that round, CLOCK_MONOTONIC */
+	unsigned           awaited;   /* number of sessions asked in this round that have not answered */
+	struct event      *timer;     /* end of INQUIRY_MS or of the pause */
+	struct session    *sessions;  /* sessions to ask in each round; the one that was asked longest ago first */
+	struct timeline   *timelines; /* all timelines; the one that was read longest ago first */
+	struct session    *next;      /* sessions with a REFRESH that the next round will answer */
+	struct session    *served;    /* sessions with a REFRESH that this round answers */
 };
 
-/* A stream of that session waits, as its process says. */
+/* A wait of a stream for a timeline, as the process of the session claims. */
 struct reported_wait {
 	struct tracked        tracked;
-	uint64_t              session, serial, value, since_ms; /* since 1970 */
-	unsigned              device;
-	struct reported_wait *prev, *next;
+	uint64_t              session;  /* id of the session */
+	uint64_t              serial;   /* of the timeline's buffer */
+	uint64_t              value;    /* the value of the timeline that the stream waits for */
+	uint64_t              since_ms; /* beginning of the wait, in milliseconds since 1970 */
+	unsigned              device;   /* where the session maps the buffer */
+	struct reported_wait *prev, *next; /* in session->inquired.waits */
 };
 
 int inquiry_init(struct broker *broker); /* -ENOMEM */
-void inquiry_deinit(struct broker *broker); /* before the sessions end; also one that was not initialised */
+void inquiry_deinit(struct broker *broker); /* before the sessions are freed; also if inquiry_init() was not called */
 
-/* The session has mapped a buffer with a timeline: it is asked from now on, until inquiry_forget(). */
+/* Adds the session, which has mapped a buffer with a timeline, to the sessions that are asked. Twice does nothing. */
 void inquiry_join(struct session *session);
+
+/* Removes the session from all lists of the inquiry, and drops its reported waits and its REFRESH. */
 void inquiry_forget(struct session *session);
 
-/* The timeline is there: it is shown until it is destroyed. */
+/* Adds a new timeline to those that are read and shown, until timeline_destroy(). */
 void inquiry_watch(struct broker *broker, struct timeline *timeline);
 
-/* The handler of REFRESH. -EBUSY: the session has sent one that is not answered yet. */
+/* The handler of REFRESH. -EBUSY: an earlier REFRESH of the session is not answered yet. */
 int inquiry_refresh(struct session *session, const struct wire_message *message);
 
-/* The handler of WAITS, of a session that owes an answer. */
+/* The handler of WAITS. The session has an unanswered INQUIRE. */
 int inquiry_take(struct session *session, const struct wire_message *message);
 
-/* A pass of the loop. True: there is more to do. */
+/* Asks, reads and answers a few, in each pass of the loop. Returns true if the next pass has more to do. */
 bool inquiry_more(struct broker *broker);
 
 #endif

@@ -91,7 +91,7 @@ struct list {
 	char        prefix[NAME_SIZE];
 };
 
-/* Whoever could find the buffer by guessing its name may see it in a list: its manager, and who may acquire it. */
+/* Whether the list shows the buffer: to its owner, to an admin, and to users who may acquire it. */
 static bool is_listed(const struct list *list, const struct buffer *buffer)
 {
 	const struct identity *who = &list->walk.session->who;

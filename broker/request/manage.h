@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manage.h - what the managers of buffers and sessions ask for: unlink, change, seal, rename, drain, evict, issue a
- * ticket.
+ * manage.h - the handlers of the requests that manage buffers and sessions: UNLINK, CHANGE, SEAL, RENAME, DRAIN, EVICT,
+ * ISSUE.
  *
- * Owns nothing: checks who may, changes the registry, answers. 0 or a negative errno with the error message set, which
- * dispatch.c then sends as the refusal.
+ * Owns nothing. A handler checks the session's rights, changes the registry, and answers. Handlers return 0, or a
+ * negative errno with the error message set, which dispatch.c sends as the refusal.
  */
 #ifndef GPUB_MANAGE_H
 #define GPUB_MANAGE_H
@@ -16,14 +16,14 @@ struct buffer;
 struct session;
 
 /*
- * Checks that the session may unlink, drain or change the buffer: it is the owner's, root's or the broker's own user's.
+ * Checks that the session's user may manage the buffer: only the owner, root and the broker's own user may. Returns 0
+ * or -EACCES. what: the verb for the error message, such as "unlink".
  */
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what);
 
-/* Takes the name of a LIVE buffer away. Checks no rights. */
+/* Unlinks a LIVE buffer, and ends its growth if one is under way. Checks no rights. The buffer may be freed. */
 void manage_unlink(struct broker *broker, struct buffer *buffer);
 
-/* The handlers. */
 int manage_unlink_named(struct session *session, const struct wire_message *message); /* UNLINK */
 int manage_change(struct session *session, const struct wire_message *message);
 int manage_seal(struct session *session, const struct wire_message *message);

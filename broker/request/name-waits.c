@@ -16,31 +16,31 @@
 #include "common/error.h"
 #include "waiting.h"
 
-#define WAITS_MAX 1024 /* for names, that a session may have */
+#define WAITS_MAX 1024 /* limit: waits for names of one session */
 
-/* The waits for one name, oldest first. It is there while there is such a wait. */
+/* The waits for one name. Exists while there is one. */
 struct name_queue {
 	char               name[NAME_SIZE];
-	struct name_wait  *waits;
-	struct name_wait  *last; /* the last wait that is to be answered; those behind it came later. NULL: none */
+	struct name_wait  *waits; /* the oldest first */
+	struct name_wait  *last; /* the waits up to this one are to be answered; later ones began later. NULL: none */
 	struct name_queue *waking_prev, *waking_next; /* in waiting->waking, while last is not NULL */
-	UT_hash_handle     hh; /* by name */
+	UT_hash_handle     hh; /* in waiting->names */
 };
 
 struct name_wait {
 	struct wait        wait; /* the first member: see name_wait_end() */
 	struct name_queue *queue;
 	union {
-		char                name[NAME_SIZE]; /* what both of the others begin with */
+		char                name[NAME_SIZE]; /* both structures below begin with the name */
 		struct wire_acquire acquire;
 		struct wire_newer   newer;
 	};
 	int32_t            timeout_ms;
 	struct charge      charge;
-	struct name_wait  *prev, *next; /* in its queue */
+	struct name_wait  *prev, *next; /* in queue->waits */
 };
 
-/* Has the waits of the name answered up to last; NULL: none. */
+/* Marks the waits of the queue up to last as to be answered. NULL: none is. */
 static void wake_until(struct waiting *waiting, struct name_queue *queue, struct name_wait *last)
 {
 	if (last && !queue->last)
@@ -138,7 +138,7 @@ static void newer_show(const struct wait *wait, struct wait_shown *shown)
 static const struct wait_kind acquire_kind = { .end = name_wait_end, .show = acquire_show };
 static const struct wait_kind newer_kind = { .end = name_wait_end, .show = newer_show };
 
-/* Enters it in its session and in its name's queue, or in neither. */
+/* Enters the wait in its session's waits and in the queue of its name. On failure it is in neither. */
 static int name_enter(struct name_wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key)
 {
 	int error = wait_begin(&wait->wait, kind, broker, key, wait->timeout_ms);
@@ -159,7 +159,7 @@ static int name_enter(struct name_wait *wait, const struct wait_kind *kind, stru
 	return 0;
 }
 
-/* Charges the session's user. A session that is gone is charged nothing, and passed over when the wait is answered. */
+/* Charges the session's user for a wait. Charges nothing if the session has ended; its waits get no answer. */
 static int charge_wait(struct charge *charge, struct broker *broker, uint64_t id)
 {
 	const struct session *session = session_find(broker, id);
@@ -167,7 +167,7 @@ static int charge_wait(struct charge *charge, struct broker *broker, uint64_t id
 	return session ? charge_take(charge, broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
 }
 
-/* Begins a wait that is a copy of like. */
+/* Allocates and begins a wait. like: its name, request and timeout_ms. */
 static int name_wait(const struct name_wait *like, const struct wait_kind *kind, struct broker *broker, struct wait_key key)
 {
 	struct name_wait *wait = malloc(sizeof *wait);
@@ -212,7 +212,7 @@ void name_waits_wake(struct broker *broker, const char *name)
 	struct name_queue *queue = queue_find(broker->waiting, name);
 
 	if (queue)
-		wake_until(broker->waiting, queue, queue->waits->prev); /* the last of all */
+		wake_until(broker->waiting, queue, queue->waits->prev); /* prev of a list's head is its last element */
 }
 
 bool name_waits_take(struct broker *broker, const char *name, struct name_woken *woken)

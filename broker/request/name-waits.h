@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * name-waits.h - acquires that wait until a buffer has their name, and questions for a newer buffer of a name (NEWER).
+ * name-waits.h - requests that wait for a name: acquires that wait for a buffer of the name (ACQUIRE), and questions
+ * that wait for a newer buffer of the name (NEWER).
  *
- * Owns the waits by name. Answers none: waking.c takes those whose name has come.
+ * Owns the waits, in a queue for each name. Refuses a wait that expires. waking.c takes and answers the other waits.
  */
 #ifndef GPUB_NAME_WAITS_H
 #define GPUB_NAME_WAITS_H
@@ -16,35 +17,39 @@ struct broker;
 struct session;
 
 /*
- * Keeps an acquire until its name appears; refuses it with -ETIMEDOUT after acquire->timeout_ms. -EDQUOT: the session,
- * or its user, has too many waits already. -ENOMEM.
+ * Keeps an acquire until a buffer has the name. Refuses the acquire with -ETIMEDOUT after acquire->timeout_ms (below 0:
+ * never). -EDQUOT: the session, or its user, has too many waits already. -ENOMEM.
  */
 int name_wait_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire);
 
-/* Keeps the question until another buffer has the name, by a create, a rename or a resize. Errors as above. */
+/*
+ * Keeps a NEWER until a newer buffer has the name, by a create, a rename or a resize. Time limit and errors are those
+ * of name_wait_acquire().
+ */
 int name_wait_newer(struct broker *broker, uint64_t session, uint64_t request, const struct wire_newer *newer);
 
-/* A wait that is to be answered, and is gone. */
+/* A copy of a wait that was taken out of its queue to be answered. */
 struct name_woken {
-	struct session *session; /* NULL: it is gone, or nothing is sent to it any more */
+	struct session *session; /* NULL: the session has ended or is disconnected, and gets no answer */
 	uint64_t        request;
-	uint64_t        since; /* when the request came: now_ns(CLOCK_MONOTONIC) */
-	bool            is_newer;
+	uint64_t        since; /* time when the request was received: now_ns(CLOCK_MONOTONIC) */
+	bool            is_newer; /* the request is a NEWER; else an ACQUIRE */
 	union {
-		struct wire_acquire acquire;
-		struct wire_newer   newer; /* is_newer */
+		struct wire_acquire acquire; /* valid if is_newer is false */
+		struct wire_newer   newer;   /* valid if is_newer is true */
 	};
 };
 
-/* Another buffer is LIVE under the name: all who wait for it now are to be answered. */
+/* Marks all present waits for the name as to be answered, because a new buffer is LIVE under the name. */
 void name_waits_wake(struct broker *broker, const char *name);
 
-/* Takes the oldest wait for the name that is to be answered. False: there is none. */
+/* Takes out the oldest wait for the name that is to be answered. Returns false if there is none. */
 bool name_waits_take(struct broker *broker, const char *name, struct name_woken *woken);
 
 /*
- * Says of which name waits are to be answered next. Of several names each gets its turn. False: of none now; the waits
- * for a name that no buffer has any more wait for the next one.
+ * Sets name to the next name with waits to be answered; all such names are served in a round robin. Returns false if
+ * there is none, or if no LIVE buffer has the next name any more. The waits for that name are then not answered before
+ * another buffer has the name.
  */
 bool name_waits_next(struct broker *broker, char name[NAME_SIZE]);
 

@@ -15,9 +15,9 @@
 #include "common/error.h"
 #include "create-queue.h"
 
-#define ROUNDS 2 /* it has memory given back for it so often in a row: others may take it first each time */
+#define ROUNDS 2 /* tries to have memory given back before a wait in the queue; others may take the memory each time */
 
-/* For the crash points: the process that the loop works for. */
+/* Returns the pid of the session that asked, for the crash points. 0: none. */
 static pid_t peer_pid(const struct provision *provision)
 {
 	const struct session *session = session_find(provision->broker, provision->session);
@@ -57,7 +57,7 @@ static const struct buffer *buffer_of(const void *context)
 	return ((const struct provision *)context)->buffer;
 }
 
-/* Who asks for it still waits for the answer. */
+/* Whether the session that asked still waits for the answer. Always true for the broker itself. */
 static bool is_awaited(const struct provision *provision)
 {
 	const struct session *session = session_find(provision->broker, provision->session);
@@ -65,7 +65,7 @@ static bool is_awaited(const struct provision *provision)
 	return !provision->session || (session && session->state == SESSION_OPEN);
 }
 
-/* True: it is in the queue, which decides how it goes on. */
+/* Puts the provision into the queue for memory, or leaves it there. Returns false if it may not wait in the queue. */
 static bool waits(struct provision *provision)
 {
 	static const struct create_hooks hooks = { retry, expire, buffer_of };
@@ -85,7 +85,10 @@ static void again(void *context)
 	submit(context);
 }
 
-/* True: it is submitted again when memory that was kept, or is on its way back, is with the device. */
+/*
+ * Has spare memory given back to the device for this provision. Returns true if the memory that is on its way back will
+ * be enough; again() is called when it has arrived.
+ */
 static bool finds_room(struct provision *provision)
 {
 	const struct allocation *allocation = provision->allocation;
@@ -124,7 +127,11 @@ free_job:
 	free(job);
 }
 
-/* True: its owner's pooled memory serves it. Whoever mapped that before may have its handle, and what is private may be for fewer. */
+/*
+ * Takes pooled memory of the owner, if there is some of that size. Returns whether there was. A private allocation
+ * takes none: processes that mapped pooled memory before may still have its handle, and might not be allowed to map a
+ * private allocation.
+ */
 static bool recycles(struct provision *provision)
 {
 	struct allocation *allocation = provision->allocation;
@@ -164,7 +171,7 @@ static void submit(struct provision *provision)
 	CRASH_POINT(create_submitted);
 }
 
-/* The device is not asked for what it is known not to have: it has some given back first. */
+/* Asks the device for memory only if it may have enough free. Otherwise has spare memory given back first. */
 static void retry(void *context)
 {
 	struct provision *provision = context;
@@ -192,7 +199,7 @@ int provision_begin(struct provision *provision)
 	return 0;
 }
 
-/* What the device does for it ends by itself. */
+/* Sets the timeout to 0, so that a try that is under way does not wait in the queue again if it fails. */
 void provision_abandon(struct provision *provision)
 {
 	provision->timeout_ms = 0;

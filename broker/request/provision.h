@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * provision.h - the memory of an allocation that is yet to be made: from its owner's pool, or from the device.
+ * provision.h - gets the memory of a new allocation: from its owner's pooled memory, or from the device.
  *
- * Where the device has too little, it waits for what is kept and for what is on its way back, and then, with a timeout, in the queue of those
- * who wait for memory (create-queue.h). Owns the job until the allocation has it. Knows nothing of names and answers: the caller does,
- * who is told once, by done().
+ * If the device has too little memory, a provision first has spare memory given back to the device, and waits until
+ * that memory and what is already on its way back have arrived. If that is not enough, a provision with a timeout waits
+ * in the queue for memory (create-queue.h). Owns the device's job until the allocation owns it. Knows nothing of names
+ * and answers. The caller is told the result once, by done().
  */
 #ifndef GPUB_PROVISION_H
 #define GPUB_PROVISION_H
@@ -18,26 +19,32 @@ struct broker;
 struct buffer;
 struct create_wait;
 
-/* The caller sets all up to done, and zeroes the rest. It stays in place until done() is called. */
+/* The caller sets all members up to done, and zeroes the rest. The caller must not move it before done() is called. */
 struct provision {
 	struct broker       *broker;
-	struct allocation   *allocation;
-	const struct buffer *buffer;  /* that the memory is for: it is shown while it waits */
-	uint64_t             session; /* whose wait ends with it; 0: the broker's own */
-	uint64_t             request; /* of that session */
-	int                  timeout_ms;
-	/* 0: the allocation has its memory. Else a negative errno, and why. */
+	struct allocation   *allocation; /* gets the memory */
+	const struct buffer *buffer;  /* the buffer that the memory is for, shown while the provision waits */
+	uint64_t             session; /* id of the session whose end ends the wait; 0: the broker itself waits */
+	uint64_t             request; /* number of that session's request */
+	int                  timeout_ms; /* how long it may wait in the queue; 0: not at all; below 0: for ever */
+	/* Called with 0 when the allocation has its memory, or with a negative errno and an error message. */
 	void (*done)(struct provision *provision, int error, const char *text);
 
-	struct create_wait *wait; /* its place in the queue for memory; NULL: it has none */
-	struct shortage     shortage; /* while it waits for what is on its way back */
-	unsigned            rounds;   /* how often it did, since it was refused first */
+	struct create_wait *wait;     /* its wait in the queue for memory; NULL: not in the queue */
+	struct shortage     shortage; /* used while it waits for memory that is on its way back to the device */
+	unsigned            rounds;   /* tries to have spare memory given back, since the last wait in the queue */
 };
 
-/* Calls done(), perhaps at once. -ENOMEM: others of its user wait for memory, and it has no timeout: done() is not called. */
+/*
+ * Begins to get the memory. done() is called later or before this function returns. -ENOMEM: other creates of the user
+ * wait for memory, and the provision has no timeout; done() is not called then.
+ */
 int provision_begin(struct provision *provision);
 
-/* Nobody needs it any more: it does not wait for memory. done() is called, with an error, perhaps at once. */
+/*
+ * Ends the wait for memory, because nobody needs the memory any more. If the provision waits in the queue, done() is
+ * called at once with -ENOMEM. If the device is making the memory, done() is called later, with the device's result.
+ */
 void provision_abandon(struct provision *provision);
 
 #endif

@@ -13,7 +13,7 @@
 
 /* ---- the whole allocation: freed, or zeroed for the pool ---- */
 
-/* True: another create needed the memory meanwhile, or it could not be zeroed, and it is being freed after all. */
+/* If memory for the pool could not be zeroed, or is needed by a create, has it freed instead and returns true. */
 static bool must_be_freed(struct broker *broker, struct job *job)
 {
 	struct allocation *allocation = job->subject;
@@ -38,7 +38,7 @@ static void release_done(struct job *job)
 	CRASH_POINT(release_done);
 	if (must_be_freed(broker, job))
 		return;
-	/* a device that fails to free keeps its memory for the broker's life; the broker goes on without it */
+	/* memory that a device fails to free is lost for the life of the broker */
 	if (job->error)
 		pool_device_failed(broker, job, "free", "");
 	broker->counters.allocations_freed++;
@@ -54,7 +54,7 @@ static void release_done(struct job *job)
 		allocation_free(allocation);
 	}
 	broker_changed(broker);
-	/* last, so that the status file shows all of it before a drain is answered */
+	/* last, so that the status file shows the freed memory before a drain is answered */
 	while ((serial = registry_forget(broker->registry, &buffers)))
 		drain_ended(broker, serial);
 	pool_came(broker, device);
@@ -64,7 +64,7 @@ void reclaim_release(void *context, struct allocation *allocation)
 {
 	struct broker *broker = context;
 	struct job *job = allocation->job;
-	/* others than its kind says may have mapped what was private */
+	/* users whom the mode bits of later buffers do not allow may know the handle of a private allocation */
 	bool may_keep = !allocation->is_private && !allocation->reclaimed;
 
 	registry_freeing(broker->registry, allocation);
@@ -81,7 +81,7 @@ void reclaim_release(void *context, struct allocation *allocation)
 	CRASH_POINT(release_submitted);
 }
 
-/* ---- one range of it ---- */
+/* ---- one range of an allocation ---- */
 
 static void clean_done(struct job *job)
 {
@@ -95,7 +95,7 @@ static void clean_done(struct job *job)
 	broker_changed(broker);
 	memory_cleaned(broker->memory, job->subject, job->range, job->error);
 	drain_ended(broker, job->serial);
-	pool_came(broker, job->device); /* where it is idle now, it may be evicted */
+	pool_came(broker, job->device); /* the allocation may be idle now, so that it can be evicted for a create */
 	free(job);
 }
 

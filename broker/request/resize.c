@@ -24,15 +24,15 @@
 #include "provision.h"
 #include "waking.h"
 
-/* A buffer on its way to another size. */
+/* A resize from its request to its answer; also of a buffer that shrinks. */
 struct growth {
 	struct broker    *broker;
-	struct buffer    *buffer; /* its allocation is held: the buffer stays, though it may lose its name */
-	struct allocation *chunk; /* that it grows by; NULL: what it has is enough */
-	struct provision  provision; /* of the chunk's memory */
-	uint64_t          size;
-	uint64_t          session, request;
-	int               timeout_ms;
+	struct buffer    *buffer; /* exists while its allocation is held (memory_hold()); it may lose its name */
+	struct allocation *chunk; /* the buffer grows by this; NULL: it needs no more memory */
+	struct provision  provision; /* gets the memory of the chunk */
+	uint64_t          size;      /* the new size of the buffer, in bytes */
+	uint64_t          session, request; /* id of the session to answer, and number of its request */
+	int               timeout_ms; /* how long it may wait for memory */
 };
 
 /* ---- the end ---- */
@@ -56,7 +56,7 @@ static void growth_answer(struct growth *growth, int error, const char *text)
 		session_done(session, growth->request, -1);
 }
 
-/* What happened to the buffer while its memory was made. */
+/* Returns an error with its text if the buffer was unlinked or sealed since the resize began, or 0. */
 static int growth_may_end(const struct growth *growth, const char **text)
 {
 	if (growth->buffer->state != BUFFER_LIVE) {
@@ -77,7 +77,7 @@ static void growth_end(struct growth *growth, int error, const char *text)
 	const struct session *session = session_find(broker, growth->session);
 	int lost = growth_may_end(growth, &text);
 
-	error = lost ? lost : error; /* an unlink ends a wait for memory */
+	error = lost ? lost : error; /* an unlink or a seal also ends the wait for memory, with -ENOMEM */
 	buffer->growing = NULL;
 	if (error && growth->chunk)
 		memory_not_grown(broker->memory, growth->chunk);
@@ -113,7 +113,7 @@ static int growth_provide(struct growth *growth)
 						.request = growth->request,
 						.timeout_ms = growth->timeout_ms,
 						.done = growth_provided };
-	growth->buffer->growing = &growth->provision; /* before it begins, and perhaps ends */
+	growth->buffer->growing = &growth->provision; /* set first, because provision_begin() may end the growth */
 	return provision_begin(&growth->provision);
 }
 
@@ -133,7 +133,7 @@ static struct job *zero_job_new(struct growth *growth, void (*done)(struct job *
 	return job;
 }
 
-/* Of the last piece of its memory, which the end is in. */
+/* Zeroes that many bytes behind the buffer's end, which is in the last chunk or, without chunks, in the allocation. */
 static void zero_job_submit(struct job *job, uint64_t bytes)
 {
 	const struct growth *growth = job->context;
@@ -159,14 +159,14 @@ static void growth_zeroed(struct job *job)
 		pool_device_failed(growth->broker, job, "zero", "");
 	if (error)
 		growth_end(growth, error, job->text);
-	else if (!growth->chunk || growth_may_end(growth, &text)) /* growth_end() looks for itself */
+	else if (!growth->chunk || growth_may_end(growth, &text)) /* growth_end() calls it again, for the error */
 		growth_end(growth, 0, NULL);
 	else if ((error = growth_provide(growth)))
 		growth_end(growth, error, error_text());
 	free(job);
 }
 
-/* Somebody may have written there by mistake. */
+/* Zeroes the bytes that the buffer grows into: a process may have written behind the buffer's end by mistake. */
 static int growth_zero(struct growth *growth, uint64_t bytes)
 {
 	struct job *job = zero_job_new(growth, growth_zeroed);
@@ -177,7 +177,7 @@ static int growth_zero(struct growth *growth, uint64_t bytes)
 	return 0;
 }
 
-/* What it grows into: first of the memory that it has, then of a chunk. */
+/* The buffer grows first into the rest of its allocation, which is zeroed for this, and then into a new chunk. */
 static int growth_begin(struct growth *growth)
 {
 	struct broker *broker = growth->broker;
@@ -233,7 +233,7 @@ static int grow(struct session *session, const struct wire_message *message, str
 
 /* ---- shrinking ---- */
 
-/* What is cut off must be out of every process's reach. */
+/* Refuses to shrink a buffer while a process maps it, because the process could still use the memory behind the end. */
 static int shrink_check(const struct buffer *buffer, uint64_t size)
 {
 	const struct grant *grant = buffer->allocation->grants;
@@ -264,7 +264,10 @@ static void cut_zeroed(struct job *job)
 	free(job);
 }
 
-/* It has the new size at once: an acquire does not wait. The answer comes when no process can reach what was cut off, or it is zero. */
+/*
+ * Gives the buffer its new size at once, so that an acquire does not wait. The request is answered when the memory
+ * behind the new end, as far as the allocation keeps it, is zeroed.
+ */
 static int shrink(struct session *session, const struct wire_message *message, struct buffer *buffer)
 {
 	struct broker *broker = session->broker;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resize.h - the size of a buffer that was created with a reserve: it grows by memory behind what it has, and shrinks.
+ * resize.h - grows and shrinks a buffer that was created with a reserve. A buffer grows by memory at the addresses
+ * behind its present memory.
  *
- * A resized buffer is a new generation of its name, as after a rename: who uses it keeps its lease, and finds the new
- * size with the next acquire. Owns a growth until the device has made and zeroed what is new. One at a time for a
- * buffer.
+ * A resized buffer is a new generation of its name, as after a rename: clients keep their leases, and get the new size
+ * with the next acquire. Owns a resize until the device has made and zeroed the memory. A buffer has one resize at a
+ * time.
  */
 #ifndef GPUB_RESIZE_H
 #define GPUB_RESIZE_H
@@ -14,8 +15,9 @@
 struct session;
 
 /*
- * Answers at once, or when the memory is there. 0 or a negative errno with the error message set, which dispatch.c then
- * sends as the refusal: -EINVAL, -EBUSY, -EROFS, -ENOSPC, -ENOMEM, -EDQUOT, -EACCES, -ENOENT.
+ * The handler of RESIZE. Answers at once, or when the device has finished. Returns 0, or a negative errno with the
+ * error message set, which dispatch.c sends as the refusal: -EINVAL, -EBUSY, -EROFS, -ENOSPC, -ENOMEM, -EDQUOT,
+ * -EACCES, -ENOENT, -ECONNREFUSED.
  */
 int resize_begin(struct session *session, const struct wire_message *message);
 

@@ -55,7 +55,7 @@ static void waiter_put(struct waiting *waiting, struct waiter *waiter)
 
 /* ---- deadlines ---- */
 
-/* -1: no memory. */
+/* Sets the session's timer to the deadline ms, CLOCK_MONOTONIC. Returns -1 if there is no memory. */
 static int timer_set(struct waiter *waiter, uint64_t ms)
 {
 	uint64_t now = now_ms(CLOCK_MONOTONIC), left = ms > now ? ms - now : 0;
@@ -64,7 +64,7 @@ static int timer_set(struct waiter *waiter, uint64_t ms)
 	return evtimer_add(waiter->timer, &after);
 }
 
-/* Expires the waits of a session in the share of its user, and those of the broker, which are few, at once. */
+/* Expires the waits of a session in the share of its user. Expires the waits of the broker, which are few, at once. */
 static void on_time(evutil_socket_t fd, short what, void *argument)
 {
 	const struct waiter *waiter = argument;
@@ -81,7 +81,7 @@ static void on_time(evutil_socket_t fd, short what, void *argument)
 			;
 }
 
-/* -1: no memory. */
+/* Gives the wait a deadline, unless timeout_ms is below 0. Returns -1 if there is no memory. */
 static int deadline_begin(struct wait *wait, int timeout_ms)
 {
 	struct waiter *waiter = wait->waiter;
@@ -90,7 +90,7 @@ static int deadline_begin(struct wait *wait, int timeout_ms)
 		return 0;
 	if (!waiter->timer)
 		waiter->timer = evtimer_new(waiter->broker->base, on_time, waiter);
-	wait->expires.ms = now_ms(CLOCK_MONOTONIC) + (uint64_t)timeout_ms + 1; /* never before its time */
+	wait->expires.ms = now_ms(CLOCK_MONOTONIC) + (uint64_t)timeout_ms + 1; /* now_ms() rounds down */
 	if (!waiter->timer || deadlines_add(&waiter->deadlines, &wait->expires))
 		return -1;
 	if (deadlines_first(&waiter->deadlines) != &wait->expires || !timer_set(waiter, wait->expires.ms))
@@ -115,7 +115,10 @@ bool waiting_expire(struct broker *broker, uint64_t session)
 	return true;
 }
 
-/* Of two requests with one number only the first is entered, and only that one can be cancelled. -1: no memory. */
+/*
+ * Enters the wait in the table by request. If a client uses a number twice, only the first wait is entered and can be
+ * cancelled. Returns -1 if there is no memory.
+ */
 static int by_request_enter(struct wait *wait)
 {
 	struct waiting *waiting = wait->broker->waiting;
@@ -156,7 +159,7 @@ int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *b
 		DL_PREPEND(waiter->waits, wait);
 	broker->waiting->count++;
 	tracked_begin(broker->tracking, &wait->tracked, TRACKED_REQUEST);
-	broker_changed(broker); /* people see in the status file how many wait */
+	broker_changed(broker); /* the status file has the number of waits */
 	return 0;
 leave_by_request:
 	by_request_leave(wait);
@@ -214,7 +217,7 @@ bool waiting_forget(struct broker *broker, uint64_t session)
 	return waiter;
 }
 
-/* A wait that does not outlast a stop. NULL: none is left. */
+/* Returns a wait that does not outlast a stop. NULL: none is left. */
 static struct wait *first_to_forget(const struct waiting *waiting)
 {
 	const struct waiter *waiter = waiting->waiters;

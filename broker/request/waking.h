@@ -10,13 +10,13 @@
 struct broker;
 
 /*
- * Another buffer is LIVE under the name: grants it to those who wait for it, and tells those who asked for a newer one.
- * A few at once, the others, who may be as many as all users' quotas allow, in the next passes of the loop, unless the
- * name is gone by then.
+ * Answers the requests that wait for the name, because a new buffer is LIVE under the name. Answers a few at once, and
+ * the others in the next passes of the loop, because there may be as many as the quotas of all users allow. Requests
+ * that are left when the buffer has lost the name go on waiting.
  */
 void waking_name(struct broker *broker, const char *name);
 
-/* A pass of the loop: answers some of those that are yet to be answered. True: there are more. */
+/* Answers a few of the requests that waking_name() left, in each pass of the loop. Returns true if more are left. */
 bool waking_more(struct broker *broker);
 
 #endif

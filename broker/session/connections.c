@@ -16,15 +16,15 @@
 #include "serve.h"
 #include "session.h"
 
-#define ACCEPTS 4  /* in a pass: a flood of connections costs the others so many accepts and closes */
-#define AHEAD   64 /* sessions that wait for their user's share if there is only one user; more wait in the socket */
+#define ACCEPTS 4  /* limit of accepts in a pass, so that a flood of connections costs other users little */
+#define AHEAD   64 /* limit of sessions in the state SESSION_ARRIVED, if the broker serves only one user */
 
 static const struct timeval retry_after = { .tv_usec = 100000 }, behind_for = { .tv_usec = 1000 };
 
-/* Stops watching the listening socket for a moment: a connection that waits there would keep the loop spinning. */
+/* Stops watching the listening socket for a while, because a connection left in it would keep the loop spinning. */
 static void accepting_pause(struct broker *broker, const struct timeval *time)
 {
-	if (!event_add(broker->connections->retry, time)) /* else it spins, and is not deaf */
+	if (!event_add(broker->connections->retry, time)) /* without the timer the loop spins, but still accepts */
 		event_del(broker->connections->listener);
 }
 
@@ -38,7 +38,7 @@ static void on_retry(evutil_socket_t fd, short what, void *argument)
 		event_add(broker->connections->retry, &retry_after);
 }
 
-/* The session keeps the reserved descriptor until it has its pidfd. */
+/* Begins a session on the connection, or refuses the connection. The session takes over the reserved descriptor. */
 static void connection_take(struct broker *broker, int fd)
 {
 	int reserved = broker->connections->reserved, error = session_accept(broker, fd, reserved);
@@ -51,7 +51,7 @@ static void connection_take(struct broker *broker, int fd)
 	}
 }
 
-/* Accepts a connection if its session can have both of its descriptors, the socket and the pidfd. Negative errno. */
+/* Accepts a connection if descriptors for its socket and its pidfd are free. Returns the socket or a negative errno. */
 static int connection_accept(struct broker *broker, int listener)
 {
 	struct connections *connections = broker->connections;
@@ -64,7 +64,7 @@ static int connection_accept(struct broker *broker, int listener)
 	return fd >= 0 ? fd : -errno;
 }
 
-/* With one user, nobody else's connection waits behind these in the socket: they can stay there. */
+/* Whether more connections should stay in the listening socket. With one user they delay no other user there. */
 static bool has_enough(const struct broker *broker)
 {
 	return !broker->several_users && broker->sessions->arrived >= AHEAD;

@@ -2,11 +2,11 @@
 /*
  * connections.h - accepts connections from the listening socket, and refuses those that cannot become sessions.
  *
- * All users share the listening socket, and the kernel hands out its connections in their order. So only a few are
- * accepted in each pass, which costs little. The costly part of a connection is done in its user's share (greeting.h).
- * A connection is accepted when all descriptors are free that its session needs; until then it waits in the listening socket.
- * Owns the timer that accepts again after the descriptors ran out, and the reserved descriptor. core/broker.c makes and frees
- * the event of the listening socket. Never waits.
+ * All users share the listening socket, and the kernel returns its connections in the order in which they came. So only
+ * a few connections are accepted in each pass of the loop, which costs little. The costly part of a connection is done
+ * in its user's share (greeting.h). A connection is accepted only when the broker has all descriptors that its session
+ * needs; until then the connection stays in the listening socket. Owns the timer that ends a pause of accepting, and
+ * the reserved descriptor. core/broker.c makes and frees the event of the listening socket. Never waits.
  */
 #ifndef GPUB_CONNECTIONS_H
 #define GPUB_CONNECTIONS_H
@@ -16,15 +16,15 @@
 struct broker;
 
 struct connections {
-	struct event *listener;
-	struct event *retry;
-	int           reserved; /* a descriptor, open for the pidfd of the next session; -1 */
+	struct event *listener; /* the listening socket is readable */
+	struct event *retry;    /* timer: watches the listening socket again after a pause */
+	int           reserved; /* kept open to reserve a descriptor for the next session's pidfd; -1: none */
 };
 
 int connections_init(struct broker *broker);    /* -ENOMEM */
-void connections_deinit(struct broker *broker); /* also one that was not initialised */
+void connections_deinit(struct broker *broker); /* does nothing if connections_init() was not called */
 
-/* The listening socket is readable: accepts some of the connections that wait. */
+/* Accepts a few of the connections that wait in the listening socket. */
 void connections_accept(struct broker *broker, int listener);
 
 #endif

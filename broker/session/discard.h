@@ -2,15 +2,16 @@
 /*
  * discard.h - closes descriptors that clients sent, on threads of its own.
  *
- * The sender decides how long a close takes: a TCP socket can linger, a file can belong to a file system that the
- * sender serves. The control loop must not wait for it (invariant 5). Linux 6.16 and later refuse such messages at the
- * sender (socket_refuse_descriptors()); there no thread is started. Debian 12 and Ubuntu 24.04 have older kernels, and
- * clients that connected before the broker started can send descriptors on any kernel.
+ * The sender decides how long the close of a descriptor takes: a TCP socket can linger, a file can belong to a file
+ * system that the sender serves. The control loop must not wait for a close (invariant 5). Linux 6.16 and later refuse
+ * messages with descriptors at the sender (socket_refuse_descriptors()), so no thread is started. Debian 12 and Ubuntu
+ * 24.04 have older kernels, and clients that connected before the broker started can send descriptors on any kernel.
  *
- * Each descriptor that was received and is not closed yet is charged to its sender, who may have `most` of them. Beyond that its
- * packets stay unread. A thread closes for one user at a time, so a close that blocks delays that user's descriptors alone.
- * Sockets of clients that are gone, whose packets stay unread for ever, are closed in a way that does not block, and charged to nobody.
- * Owns the threads and the descriptors. Never waits for a close. All functions belong to the loop's thread.
+ * Each descriptor that was received and is not closed yet is charged to the user who sent it. A user may have `most` of
+ * these; packets that would bring more stay unread. A thread closes for one user at a time, so a close that blocks
+ * delays only the descriptors of that user. The socket of a client that is gone may still have unread packets with
+ * descriptors; a thread closes such a socket in a way that does not block, and nobody is charged for it. Owns the
+ * threads and the descriptors. Never waits for a close. All functions are called by the loop's thread.
  */
 #ifndef GPUB_DISCARD_H
 #define GPUB_DISCARD_H
@@ -27,46 +28,50 @@ struct event_base;
 
 struct discard {
 	bool                 needed;     /* descriptors can arrive; if false, no thread runs */
-	unsigned             most;       /* descriptors of one user that may wait to be closed */
-	unsigned             pending;    /* descriptors that are not closed yet, of all users */
+	unsigned             most;       /* limit: descriptors of one user that may be pending */
+	unsigned             pending;    /* number of descriptors, of all users, that are not closed yet */
 	struct accounting   *accounting;
-	struct discard_user *users;      /* those who have some pending, by uid */
-	struct discarded    *spare;      /* takes the next packet's descriptors; NULL: there was no memory for it */
+	struct discard_user *users;      /* users with pending descriptors, by uid */
+	struct discarded    *spare;      /* for the next packet's descriptors, allocated beforehand; NULL: no memory */
 	struct closers      *closers;    /* what the threads share with the loop */
-	struct event        *closed;     /* the threads have closed something */
+	struct event        *closed;     /* on closers->wake: the threads have closed something */
 };
 
 /*
- * Refuses descriptors on the listener, and on what is accepted from it, if the kernel can. Starts a thread if it cannot, or if
- * a client has connected already. -EAGAIN, -EMFILE, -ENOMEM: the thread cannot be started; the error message is set.
+ * Has the kernel refuse descriptors on the listener and on the sockets that are accepted from it. Starts a thread if
+ * the kernel cannot do so, or if a client has connected already. -EAGAIN, -EMFILE, -ENOMEM: the thread cannot be
+ * started; the error message is set.
  */
 int discard_start(struct discard *discard, struct event_base *base, struct accounting *accounting, int listener);
 
 /* Starts the thread even if the kernel could refuse descriptors. For tests. */
 int discard_start_always(struct discard *discard, struct event_base *base, struct accounting *accounting);
 
-/* Refunds all charges, and ends the threads. Waits for them a second at most: one whose close hangs ends with the process. */
+/* Refunds all charges and ends the threads. Waits at most 1 s: a thread whose close hangs ends with the process. */
 void discard_stop(struct discard *discard);
 
-/* Descriptors that can arrive before their sender is charged: the process's limit must leave room for them. */
+/* Returns how many descriptors may arrive uncharged. The limit of open files must leave room for so many. */
 unsigned discard_uncharged(const struct discard *discard);
 
-/* Whether the next packet of the user's socket may be received. False: it has descriptors, and too many of the user's are pending. */
+/*
+ * Whether the next packet of the user's socket may be received. Returns false if the packet has descriptors and the
+ * user has too many pending, or the broker has no memory for them.
+ */
 bool discard_admits(struct discard *discard, uid_t uid, int sock);
 
-/* Takes over descriptors that came with a packet of that user's, at most SOCKET_DESCRIPTORS_MAX. */
+/* Takes over a packet's descriptors, SOCKET_DESCRIPTORS_MAX at most, of that user. A thread closes them. */
 void discard_close(struct discard *discard, uid_t uid, const int *fds, unsigned count);
 
 /*
- * Reads a message from the user's socket and discards it with its descriptors. Returns false when no message is left, or
- * the next one is not admitted. The end of file is not a message.
+ * Reads a message from the user's socket and discards it with its descriptors. Returns false when no message is left or
+ * the next one is not admitted (discard_admits()). The end of file is not a message.
  */
 bool discard_message(struct discard *discard, uid_t uid, int sock);
 
-/* Closes a client's socket. If descriptors are left in it, a thread closes it with them. */
+/* Closes a client's socket. If the socket has unread descriptors, a thread closes it. */
 void discard_socket(struct discard *discard, int sock);
 
-/* Whether so many such sockets are pending that no connections should be accepted for the moment. */
+/* Whether so many sockets with unread descriptors wait to be closed that no connections should be accepted now. */
 bool discard_is_behind(const struct discard *discard);
 
 #endif

@@ -11,8 +11,8 @@
 #include "common/error.h"
 #include "common/now.h"
 
-#define SHARE          16   /* messages of a user in a pass, on the average */
-#define SCANS          2    /* at users in debt, whenever an entry joins or leaves: more than one, so that they get fewer */
+#define SHARE          16   /* a user's share of a pass, in messages (enum fair_cost), on the average */
+#define SCANS          2    /* users in debt to check when an entry joins or leaves; with 1 they might not get fewer */
 
 static double now_seconds(void)
 {
@@ -26,7 +26,7 @@ static uint64_t requests_of(const struct fair_queue *queue, uid_t uid)
 	return accounting_quota(queue->accounting, uid)->requests;
 }
 
-/* A bucket that fills by so many tokens a second, and holds those of one second. */
+/* Adds the tokens since the last call: the quota's requests a second, up to those of one second. */
 static void tokens_fill(struct fair_queue *queue, struct fair_user *user)
 {
 	uint64_t rate = requests_of(queue, user->uid);
@@ -68,7 +68,7 @@ static void user_free(struct fair_queue *queue, struct fair_user *user)
 	free(user);
 }
 
-/* Who comes back finds the debt, or what is left of the second's requests, that it left with. */
+/* Whether the user must be kept without entries: its bucket of tokens is not full, and a new one would be. */
 static bool is_in_debt(struct fair_queue *queue, struct fair_user *user)
 {
 	tokens_fill(queue, user);
@@ -82,7 +82,7 @@ static void debt_leave(struct fair_queue *queue, struct fair_user *user)
 	user->in_debt = false;
 }
 
-/* Nobody has it any more. */
+/* Frees a user without entries, or moves it to the end of queue->in_debt. */
 static void user_put(struct fair_queue *queue, struct fair_user *user)
 {
 	debt_leave(queue, user);
@@ -93,7 +93,7 @@ static void user_put(struct fair_queue *queue, struct fair_user *user)
 		user_free(queue, user);
 }
 
-/* Forgets who is in debt no more: never all at once, for there may be as many as there are users. */
+/* Frees users that are not in debt any more. Checks only a few at a time, because there may be many. */
 static void debt_sweep(struct fair_queue *queue)
 {
 	for (unsigned scans = 0; scans < SCANS && queue->in_debt; scans++)
@@ -131,7 +131,7 @@ void fair_leave(struct fair_entry *entry)
 
 /* ---- the share and the tokens ---- */
 
-/* What was done beyond the share counts in the passes behind it. */
+/* Begins the user's share of a pass. The excess of earlier passes is counted against it. */
 static void share_begin(struct fair_user *user, uint64_t pass)
 {
 	uint64_t past = pass - user->pass;
@@ -142,7 +142,7 @@ static void share_begin(struct fair_user *user, uint64_t pass)
 	user->pass = pass;
 }
 
-/* Others may wait for its memory: it goes first in its user's share, and into debt where no tokens are left. */
+/* Whether the entry is served before others of its user, and without a token: other users may wait for its work. */
 static bool is_urgent(const struct fair_entry *entry)
 {
 	return entry->ending || entry->dead || entry->urgent;
@@ -167,7 +167,7 @@ void fair_count(struct fair_entry *entry, unsigned cost)
 {
 	struct fair_user *user = entry->user;
 
-	/* without a quota none are filled in, and no debt must be left for the next one */
+	/* a user without a quota gets no tokens, and must not begin with a debt when it gets a quota */
 	if (user->has_quota)
 		user->tokens -= 1;
 	user->work += cost;
@@ -180,7 +180,7 @@ static struct fair_user *user_of(struct rr_user *queue)
 	return (struct fair_user *)queue;
 }
 
-/* NULL: none of its entries waits. */
+/* Returns the user's next entry. NULL: none waits. */
 static struct fair_entry *user_first(const struct fair_user *user)
 {
 	return (struct fair_entry *)user->queue.items;
@@ -210,7 +210,7 @@ static void refill_after(struct fair_queue *queue, double seconds)
 	evtimer_add(queue->refill, &after);
 }
 
-/* When the first of those who are late has a token. The loop wakes for a few tokens at once, not for each. */
+/* Sets the timer to the time when the first late user has a token, but not earlier than in 1 ms, to wake less often. */
 static void refill_plan(struct fair_queue *queue)
 {
 	struct rr_user *waiting;
@@ -239,7 +239,7 @@ void fair_pass_begin(struct fair_queue *queue)
 	DL_COUNT(queue->waiting.users, user, queue->left);
 }
 
-/* The next user that waits; it stays while it is served. NULL: all were served. */
+/* Returns the next user to serve in this pass, and holds it, so that it is not freed. NULL: all were served. */
 static struct fair_user *user_begin(struct fair_queue *queue)
 {
 	struct fair_user *user = user_of(queue->waiting.users);
@@ -251,7 +251,7 @@ static struct fair_user *user_begin(struct fair_queue *queue)
 	return user;
 }
 
-/* What is left of its queue comes after all others. */
+/* Ends the service of a user. If some of its entries still wait, moves the user behind all other users. */
 static void user_end(struct fair_queue *queue, struct fair_user *user)
 {
 	if (user->queue.items) {
@@ -262,7 +262,7 @@ static void user_end(struct fair_queue *queue, struct fair_user *user)
 		user_put(queue, user);
 }
 
-/* A user's entries one after the other, until its share is used up or there is nothing more to do for them. */
+/* Returns the entries of one user after the other, each user's until its share is used up or no entry waits. */
 struct fair_entry *fair_pass_next(struct fair_queue *queue)
 {
 	while (queue->serving || (queue->serving = user_begin(queue))) {
@@ -285,7 +285,7 @@ bool fair_pass_end(struct fair_queue *queue)
 	return queue->more;
 }
 
-/* The loop is awake: that is all it is for. */
+/* Does nothing: the timer only wakes the loop. */
 static void on_refill(evutil_socket_t fd, short what, void *argument)
 {
 	(void)fd;

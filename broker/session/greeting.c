@@ -27,13 +27,13 @@
 #include "session.h"
 
 #define GREETING_SECONDS 10
-#define DESCRIPTORS      2 /* of a session: its socket and its pidfd; as many of others are on their way to it */
+#define DESCRIPTORS      2 /* charged for a session: its socket and its pidfd */
 
 _Static_assert(DESCRIPTORS == OUTBOX_UNREAD, "what the kernel holds for sessions is no more than what they are charged with");
 
 /* ---- refusing ---- */
 
-/* Of a connection that was not looked at yet, nobody is known. */
+/* Sends a REFUSED and makes an event. who: the client; all zeroes if the connection was refused before it was known. */
 static void refuse(struct broker *broker, int fd, int error, const struct event_party *who)
 {
 	struct wire_message message;
@@ -64,7 +64,7 @@ void greeting_reject(struct session *session, int error)
 
 /* ---- the connection ---- */
 
-/* Everything that is known without looking at the process. */
+/* Reads the peer's user, makes the charges, and enters the session in the tables. On failure the charges stay. */
 static int session_enter(struct session *session)
 {
 	struct broker *broker = session->broker;
@@ -124,7 +124,10 @@ static int make_key(struct session *session)
 	return 0;
 }
 
-/* The pidfd comes last: what is read of the process before needs the same place for a descriptor. */
+/*
+ * Fills in the session's process, user and pidfd. The pidfd is opened last, because the functions before it need the
+ * reserved descriptor too.
+ */
 static int identify(struct session *session)
 {
 	int error = identity_of_peer(session->fd, &session->pid, &session->who);
@@ -139,7 +142,10 @@ static int identify(struct session *session)
 	return session->pidfd < 0 ? session->pidfd : 0;
 }
 
-/* Edges are enough, since the reader reads until nothing is left or the session waits in the queue. */
+/*
+ * Adds the session's events and opens its outbox. The reading event can be edge-triggered, because the reader stops
+ * only when the socket is empty or the session waits in the fair queue.
+ */
 static int watch(struct session *session, event_callback_fn ready)
 {
 	struct event_base *base = session->broker->base;
@@ -178,7 +184,7 @@ void greeting_begin(struct session *session, event_callback_fn ready)
 		return;
 	}
 	fair_count(&session->place, COST_CONNECTION);
-	/* since Linux 6.16 a socket whose peer connected before the listener was set up does not inherit this */
+	/* since Linux 6.16 a socket whose peer connected before the listener was set up does not inherit SO_PASSCRED */
 	socket_stamp_senders(session->fd);
 	error = identify(session);
 	if (!error)
@@ -213,7 +219,7 @@ static int check(struct session *session, const struct wire_message *message, co
 	if (!extra->has_sender || extra->sender.pid != session->pid || !identity_alive(session->pidfd))
 		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
 					  "after a fork");
-	/* facts.md: such an open of a handle fails */
+	/* CUDA IPC refuses to open a handle in a process with the exporter's pid (facts.md) */
 	if (message->hello.pid == (uint32_t)getpid() && export_of(session->broker->memory->exported)->pid_matters)
 		return error_set(-EPROTO, "the client is process %u in its container, as the broker is outside of it, and CUDA IPC takes the two "
 					 "for one: start the client anew, so that it gets another number (docker run --init), or the broker with "

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * greeting.h - turns a connection into a session: who connected, the challenge, and the answer to it.
+ * greeting.h - turns a connection into a session: identifies the client, sends a challenge, checks the answer.
  *
- * Identity comes from the kernel: SO_PEERCRED and a pidfd, and a HELLO whose kernel-made credentials name the same
- * process, which still lives. Looking at the process costs time, so it is done in its user's share of a pass. Owns the
- * session until it is welcomed or rejected. Refuses what does not become a session. Never reads the socket.
+ * Identity comes from the kernel: SO_PEERCRED, a pidfd, and a HELLO whose kernel-made credentials name the process that
+ * connected, which must still live. Identifying a process costs time, so it is done in the user's share of a pass. Owns
+ * the session until it is welcomed or rejected. Never reads the socket.
  */
 #ifndef GPUB_GREETING_H
 #define GPUB_GREETING_H
@@ -17,33 +17,35 @@ struct socket_extra;
 struct wire_message;
 
 /*
- * Makes a session that knows only its user, and charges that user for it. reserved: a descriptor that is open to keep a place for
- * the pidfd. NULL with *error set to -EDQUOT or -ENOMEM: both descriptors are still the caller's.
+ * Makes a session of which only the user is known, and charges that user for the connection. Takes over fd and
+ * reserved, which is kept open to reserve a descriptor for the pidfd. On failure returns NULL, with *error set to
+ * -EDQUOT or -ENOMEM, and both descriptors stay the caller's.
  */
 struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int *error);
 
 /*
- * Identifies the process and sends the challenge, or puts the session into the queue. ready: called when the socket can
- * be read or the time for the greeting is over. May free the session.
+ * Identifies the process and sends the challenge, or puts the session into the fair queue if its user has no share
+ * left. Frees the session if the client has hung up, and rejects the client on an error. ready: the callback for a
+ * readable socket and for the end of the greeting's time limit.
  */
 void greeting_begin(struct session *session, event_callback_fn ready);
 
-/* The time for the greeting begins, anew if it ran already. */
+/* Starts the time limit of the greeting, or starts it again. */
 void greeting_expect(struct session *session);
 
-/* Checks the answer to the challenge and welcomes the client. Otherwise returns the error with which to reject it. */
+/*
+ * Checks the answer to the challenge and welcomes the client. Returns 0, or the negative errno, with the error message
+ * set, with which the caller is to reject the client.
+ */
 int greeting_take(struct session *session, const struct wire_message *message, const struct socket_extra *extra);
 
-/* No greeting came in time: rejects the client. */
+/* Rejects a client that sent no greeting within the time limit. */
 void greeting_late(struct session *session);
 
-/* Refuses the connection and frees the session at once: it has nothing that could outlive it. */
+/* Refuses the connection and frees the session, which has no grants yet. */
 void greeting_reject(struct session *session, int error);
 
-/*
- * Sends the client the error with error_text(). The log gets at most one line a second, with a count: a refused client
- * may come back as often as it likes. The descriptor stays the caller's.
- */
+/* Sends a REFUSED with the error and error_text(), and makes an event. The descriptor stays the caller's. */
 void connection_refuse(struct broker *broker, int fd, int error);
 
 #endif

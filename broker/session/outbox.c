@@ -16,14 +16,15 @@
 #include "broker/users/accounting.h"
 #include "common/error.h"
 
-#define UNREAD_MAX      1024 /* messages that a session may leave unread, beyond the notices that are due to it */
-#define DESCRIPTORS_MAX 512  /* of them with a descriptor, by outbox_check(): each uses one of the broker's, which all users share */
+#define UNREAD_MAX      1024 /* limit: messages that wait, beyond those that owner.due() allows */
+#define DESCRIPTORS_MAX 512  /* limit in outbox_check(): waiting messages with a descriptor */
 
+/* A message that waits. */
 struct outgoing {
 	struct wire_message message;
-	int                 fd;
-	struct charge       queued, descriptor;
-	struct outgoing    *prev, *next;
+	int                 fd; /* copy of the descriptor to send; -1: none */
+	struct charge       queued, descriptor; /* for the memory, and for the copy of the descriptor */
+	struct outgoing    *prev, *next; /* in box->first */
 };
 
 static void failed(struct outbox *box, const char *reason)
@@ -48,7 +49,7 @@ static void outgoing_done(struct outbox *box, struct outgoing *out)
 	outgoing_free(box, out);
 }
 
-/* The kernel says how many bytes the peer has not read, its own bookkeeping among them. */
+/* Whether the peer has read everything. SIOCOUTQ counts the unread bytes and the kernel's own data for them. */
 static bool is_read(const struct outbox *box)
 {
 	int bytes;
@@ -57,8 +58,9 @@ static bool is_read(const struct outbox *box)
 }
 
 /*
- * Descriptors that a peer has not read yet are counted by the kernel, those of all sessions together, against the broker's limit of open files
- * (unix(7), ETOOMANYREFS). So no session has more of them than it is charged with for itself. -EAGAIN: it has as many; it is to read first.
+ * Sends a message now. The kernel counts unread descriptors, of all sessions together, against the broker's limit of
+ * open files (unix(7), ETOOMANYREFS). So a session may have at most OUTBOX_UNREAD unread, for which it is charged.
+ * -EAGAIN: the socket has no room, or the peer must read its descriptors first.
  */
 static int send_to(struct outbox *box, const struct wire_message *message, int descriptor)
 {
@@ -73,7 +75,7 @@ static int send_to(struct outbox *box, const struct wire_message *message, int d
 	return error;
 }
 
-/* Called when the peer has read something, also where there was room before: the event is edge-triggered. */
+/* Sends what waits. The event is edge-triggered: called each time the peer has read, also if there was room before. */
 static void on_writable(evutil_socket_t sock, short what, void *argument)
 {
 	struct outbox *box = argument;
@@ -98,7 +100,7 @@ static void on_writable(evutil_socket_t sock, short what, void *argument)
 	box->owner.room(box->owner.context);
 }
 
-/* The kernel calls a socket writable when a quarter of its buffer is used at most. */
+/* The kernel reports POLLOUT when at most a quarter of the socket's buffer is used. */
 bool outbox_has_room(struct outbox *box)
 {
 	struct pollfd p = { .fd = box->sock, .events = POLLOUT };
@@ -110,7 +112,7 @@ bool outbox_has_room(struct outbox *box)
 	return false;
 }
 
-/* So many descriptors can leave at once. */
+/* Returns how many descriptors can be sent now without waiting. */
 static unsigned descriptors_leave(struct outbox *box)
 {
 	struct pollfd p = { .fd = box->sock, .events = POLLOUT };
@@ -118,7 +120,7 @@ static unsigned descriptors_leave(struct outbox *box)
 	if (box->first || poll(&p, 1, 0) != 1)
 		return 0;
 	if (box->unread && is_read(box))
-		box->unread = 0; /* kept: what is sent before the first of them must not hide it */
+		box->unread = 0; /* set now: after the next message is_read() would be false */
 	return OUTBOX_UNREAD - box->unread;
 }
 
@@ -143,7 +145,7 @@ static bool is_full(struct outbox *box)
 	return box->count >= UNREAD_MAX && box->count >= UNREAD_MAX + box->owner.due(box->owner.context);
 }
 
-/* Returns NULL, or why the message cannot wait. Without its descriptor a message would be wrong, so it is not sent. */
+/* Fills in a message that is to wait. Returns NULL, or the reason why the message, or its descriptor, cannot wait. */
 static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const struct wire_message *message,
 				 int descriptor)
 {
@@ -193,7 +195,7 @@ static void answering(const struct outbox *box)
 		box->owner.answering(box->owner.context);
 }
 
-/* A box that fails on the way is stopped, and the rest of the packet is dropped with what waited. */
+/* Sends the staged messages as one packet, or lets them wait. If the outbox fails meanwhile, the rest is dropped. */
 static void staged_send(struct outbox *box)
 {
 	struct staged *staged = box->staged;
@@ -223,7 +225,7 @@ static void send_now(struct outbox *box, const struct wire_message *message, int
 		answering(box);
 	if (!box->first)
 		error = send_to(box, message, descriptor);
-	/* a peer that is gone is noticed as a hang-up */
+	/* -ECONNRESET: the peer has closed the socket; the owner handles the hang-up when it reads the socket */
 	if (error == -EAGAIN)
 		enqueue(box, message, descriptor);
 	else if (error && error != -ECONNRESET)
@@ -237,7 +239,7 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 		return;
 	}
 	if (box->staged)
-		staged_send(box); /* keeps the order */
+		staged_send(box); /* first, to keep the order of the messages */
 	if (!box->stopped)
 		send_now(box, message, descriptor);
 }

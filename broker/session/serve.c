@@ -22,12 +22,12 @@
 /* ---- reading ---- */
 
 enum read_result {
-	READ_PACKET, /* and there may be more */
-	READ_NONE,   /* the socket is empty */
+	READ_PACKET, /* a packet was read, and there may be more */
+	READ_NONE,   /* the socket is empty, or has no room for what a task sends */
 	READ_LAST    /* the session is disconnected or freed */
 };
 
-/* The client sent something wrong, or closed its end. */
+/* Handles an error of a read: the client closed its end of the socket, or sent something wrong. */
 static enum read_result read_failed(struct session *session, int error)
 {
 	if (error == -ECONNRESET && session_socket_is_closed(session))
@@ -55,7 +55,7 @@ static enum read_result take_greeting(struct session *session, const struct sock
 	return error || session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
 }
 
-/* A session is one process: messages of a forked child over the inherited socket are not its parent's. */
+/* Refuses messages of another process, such as a forked child with the inherited socket: a session is one process's. */
 static int check_sender(const struct session *session, const struct socket_extra *extra)
 {
 	if (extra->has_sender && extra->sender.pid != session->pid)
@@ -64,8 +64,8 @@ static int check_sender(const struct session *session, const struct socket_extra
 }
 
 /*
- * A client that packs its messages understands packets, so the answers leave together, behind the last message. That
- * too can disconnect the session.
+ * Handles the messages of a packet. If there are several, the client understands packets of several messages, so the
+ * answers are sent together after the last message. That send can disconnect the session too.
  */
 static enum read_result take_messages(struct session *session, const struct socket_packet *packet)
 {
@@ -95,7 +95,10 @@ static enum read_result take_messages(struct session *session, const struct sock
 	return session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
 }
 
-/* Takes a packet from the socket. Its descriptors are closed, or stay in the socket if too many of the user's are still to be closed. */
+/*
+ * Reads a packet from the socket, and has its descriptors closed. Returns -EPROTO for a packet with descriptors. The
+ * packet stays in the socket if the user has too many descriptors that are still to be closed.
+ */
 static int take_packet(struct session *session, struct socket_packet *packet)
 {
 	struct discard *discard = session->broker->discard;
@@ -123,7 +126,7 @@ static enum read_result receive(struct session *session, struct socket_packet *p
 	return READ_PACKET;
 }
 
-/* A step of the task. Nobody waits for the rest where the process is dead, or gone from the socket. */
+/* Does a step of the session's task. Drops the task if it is done, the process is dead, or the client has hung up. */
 static enum read_result proceed(struct session *session)
 {
 	bool done = session->place.dead || session_socket_is_closed(session);
@@ -165,8 +168,9 @@ static void session_read(struct session *session)
 /* ---- discarding ---- */
 
 /*
- * The client shall see an end of file. But if both directions are shut down, the socket reports a hang-up though the
- * client still has it open: so not where the client shut down its own.
+ * Ends the requests of a disconnected session, and shuts the broker's direction of the socket down, so that the client
+ * sees an end of file. The broker does not do so if the client has shut its own direction down: the socket would report
+ * a hang-up though the client still has it open.
  */
 static void begin_discarding(struct session *session)
 {
@@ -181,7 +185,7 @@ static void begin_discarding(struct session *session)
 	broker_changed(session->broker);
 }
 
-/* What waits in the socket until some of the user's descriptors are closed is no edge: a timer looks again. */
+/* Sets a timer to read again, because a packet that discard_admits() left in the socket makes no new event. */
 static void discard_later(struct session *session)
 {
 	static const struct timeval pause = { .tv_usec = 100000 };
@@ -190,9 +194,8 @@ static void discard_later(struct session *session)
 }
 
 /*
- * Only the hang-up of a disconnected client matters. What it sends is received and discarded nevertheless: it may
- * contain a descriptor of the other end of this very socket, which would not hang up as long as that descriptor waits
- * here.
+ * Receives and discards what a disconnected client sends, until the client hangs up. A message may carry a descriptor
+ * of the other end of this socket; as long as the message is not received, the socket does not hang up.
  */
 static void discard(struct session *session)
 {
@@ -214,9 +217,9 @@ static void discard(struct session *session)
 		discard_later(session);
 }
 
-/* ---- what a session needs next ---- */
+/* ---- serving a session ---- */
 
-/* The callback of the socket's event. The fair queue calls it too. */
+/* Does the next work of a session. The callback of the socket's event; sessions_serve() calls it too. */
 static void session_serve(evutil_socket_t fd, short what, void *argument)
 {
 	struct session *session = argument;

@@ -3,9 +3,9 @@
  * serve.h - does the broker's work for sessions: begins them, reads their messages, discards what disconnected ones
  * send.
  *
- * Each user gets the same share of a pass (fair-queue.h). A session that has more to do when the share is used up waits
- * in its user's queue, with its messages unread in the socket, so only the sender is slowed down. Owns no state. Never
- * interprets a message: session_hooks do.
+ * Each user gets the same share of a pass (fair-queue.h). When the share is used up, a session with more work waits in
+ * its user's queue, with its messages unread in the socket, so that only the sender is slowed down. Owns no state.
+ * Never interprets a message: session_hooks do.
  */
 #ifndef GPUB_SERVE_H
 #define GPUB_SERVE_H
@@ -15,12 +15,12 @@
 struct broker;
 
 /*
- * Begins a session on a connection, or lets it wait. reserved: a descriptor that is open to keep a place for the pidfd. -EDQUOT,
- * -ENOMEM: both descriptors are still the caller's.
+ * Begins a session on the connection fd, or puts the session into the fair queue. reserved: kept open to reserve a
+ * descriptor for the pidfd. -EDQUOT, -ENOMEM: both descriptors stay the caller's.
  */
 int session_accept(struct broker *broker, int fd, int reserved);
 
-/* One pass over the fair queue. True: sessions still wait, and not for their user's rate alone. */
+/* Serves the fair queue for one pass. Returns true if sessions still wait that need not wait for their user's quota. */
 bool sessions_serve(struct broker *broker);
 
 #endif

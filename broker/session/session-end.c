@@ -77,11 +77,11 @@ void sessions_deinit(struct broker *broker)
 		session_free(session);
 }
 
-#define SOON 100 /* questions after a death before the pauses between them grow: a second's */
+#define SOON 100 /* questions after a death before the pauses between two of them grow; they take about a second */
 
 /* ---- the end ---- */
 
-/* One piece of what is due. Returns its cost. 0: one kind of what was due is done. */
+/* Does one piece of the work of the lowest bit in session->due. Returns its cost. 0: the work of that bit is done. */
 static unsigned do_piece(struct session *session)
 {
 	const struct session_hooks *hooks = session->broker->sessions->hooks;
@@ -106,7 +106,7 @@ bool session_do_due(struct session *session)
 	return !session->due;
 }
 
-/* The session has no mapping left that the broker trusts to be open: its end is due, once. */
+/* Makes the session's end due, once: its client hung up without open mappings, or its process is dead. */
 static void owe_end(struct session *session)
 {
 	if (session->ends || !session_is_welcome(session))
@@ -176,10 +176,11 @@ static void session_end(struct session *session)
 /* ---- proof of death ---- */
 
 /*
- * Pidfd and hang-up can both come early: a client that forked a child and closed its socket in both leaves the child
- * the GPU's descriptors, and with them its running kernels; under MPS a server may run them. If the driver lists
- * processes, it lists this one until its work is torn down (facts.md), which takes 50 to 200 ms. If a child keeps the
- * work, the pauses between two questions grow: such sessions must not keep the thread that asks from the others.
+ * The pidfd and the hang-up can both be too early. A client that forked a child and closed the socket in both leaves
+ * the child the GPU's descriptors, and with them its running kernels. Under MPS a server may still run the kernels. If
+ * the driver lists processes, it lists a dead one until its work is torn down (facts.md), which takes 50 to 200 ms. If
+ * a child keeps the work, the pauses between two questions grow, so that the thread that asks is free for other
+ * sessions.
  */
 #define PAUSE_US     10000
 #define PAUSE_MAX_US 5000000
@@ -206,7 +207,7 @@ static void ask_later(struct session *session)
 	evtimer_add(proof->again, &pause);
 }
 
-/* Nobody can tell. The grants stay as long as the broker lives; everything else ends. */
+/* Ends all of a dead session but its grants, which stay, because no device can prove that its work has ended. */
 static void session_unproven(struct session *session, const char *text)
 {
 	session->proof.state = PROOF_IMPOSSIBLE;
@@ -269,8 +270,8 @@ void session_prove(struct session *session)
 /* ---- hang-up and death ---- */
 
 /*
- * A hang-up alone does not end a session with grants, not even with orphaned ones: the process may live on with its
- * mapping.
+ * Ends the session, or begins the proof of death, if the conditions hold. A hang-up alone does not end a session with
+ * grants, not even with orphaned ones, because the process may live on with its mapping.
  */
 static void end_if_over(struct session *session)
 {
@@ -299,9 +300,10 @@ void session_hang_up(struct session *session)
 }
 
 /*
- * A forked child may still have the socket. The kernel takes nothing more from it, so what waits in the socket now are
- * the process's final messages. They are read before other work of its user, since the hang-up comes behind them. If
- * both directions were shut down, the socket would report a hang-up: so not where the broker shut its own down.
+ * A forked child may still have the socket. After the shutdown the kernel accepts nothing more from the child, so the
+ * messages in the socket are the last ones of the process. They are read before other work of its user, because the
+ * hang-up is seen only after them. The socket of a disconnected session is not shut down: the broker has shut down its
+ * own direction already, and with both directions shut down the socket would report a hang-up.
  */
 void session_on_death(evutil_socket_t fd, short what, void *argument)
 {
@@ -313,7 +315,7 @@ void session_on_death(evutil_socket_t fd, short what, void *argument)
 	CRASH_POINT(died);
 	session->place.dead = true;
 	tracked_changed(session->broker->tracking, &session->tracked);
-	event_del(session->death); /* it stays readable */
+	event_del(session->death); /* the pidfd stays readable */
 	if (session->fd >= 0 && session->state != SESSION_DISCONNECTED)
 		shutdown(session->fd, SHUT_RD);
 	if (session->place.waits || (session->fd >= 0 && (session->state == SESSION_OPEN ||

@@ -2,10 +2,10 @@
 /*
  * session-end.h - ends sessions: hang-up, death, the proof of death, and the end of their grants.
  *
- * A session without grants ends when its socket hung up. With grants it ends when the process died: **pidfd readable
- * and socket hung up, both** (invariant 9), and then no device lists the process any more. What follows for others, and the end of
- * its grants, is done in its user's share of each pass. Owns the questions to the devices. Never waits for a client or a device: a thread that serves no
- * device asks (workers.h).
+ * A session without grants ends when its socket has hung up. A session with grants ends when its process is dead:
+ * **pidfd readable and socket hung up, both** (invariant 9), and then no device lists the process any more. The end of
+ * the session's requests, timelines and grants is done in its user's share of each pass. Owns the questions to the
+ * devices, which a thread that serves no device asks (workers.h). Never waits for a client or a device.
  */
 #ifndef GPUB_SESSION_END_H
 #define GPUB_SESSION_END_H
@@ -17,25 +17,25 @@
 struct broker;
 struct session;
 
-/* The client closed its end of the socket. May end the session. */
+/* Closes the socket of a session whose client has closed its end. May end the session. */
 void session_hang_up(struct session *session);
 
-/* The event callback of the session's pidfd: the process is dead. */
+/* The event callback of the session's pidfd, called when the process is dead. May end the session. */
 void session_on_death(evutil_socket_t fd, short what, void *session);
 
 /*
- * The process is dead and the socket hung up: asks the devices whether they are done with it, once. Then the session
- * ends.
+ * Asks the devices whether they are done with the process, which is dead and whose socket has hung up. Asks again until
+ * they are, and then ends the session. A second call does nothing.
  */
 void session_prove(struct session *session);
 
-/* Does what is due, as long as the user's share allows it. True: all is done. Else the session waits in its user's queue. */
+/* Does the work in session->due within the user's share. If work is left, queues the session and returns false. */
 bool session_do_due(struct session *session);
 
-/* Ends grants as long as the user's share allows it, and the session with the last of them. */
+/* Ends the session's grants, as long as the user's share allows it, and frees the session after the last grant. */
 void session_end_grants(struct session *session);
 
-/* Frees a session without ending its grants: what a living process maps is not freed. */
+/* Frees a session. Does not end its grants, so that memory that a living process maps is not freed. */
 void session_free(struct session *session);
 
 void sessions_deinit(struct broker *broker); /* before the registry's */

@@ -34,7 +34,7 @@ bool session_socket_is_closed(const struct session *session)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
 }
 
-/* The time limit of a greeting stops: it does not count the time that the broker lets it wait. */
+/* Stops the greeting's time limit, which must not count the time that the session waits in the queue. */
 void session_wait(struct session *session)
 {
 	if (session->reading)
@@ -52,8 +52,8 @@ void session_owe(struct session *session, unsigned due)
 /* ---- sending ---- */
 
 /*
- * A notice for each used buffer and for each grant may come at any time, and so may the question what it waits for, of which
- * one is open at most. They are not the client's fault.
+ * Returns how many messages the broker may send without a request of the client: a NOTICE for each use and for each
+ * grant, and one INQUIRE. The client is not to be disconnected because these wait.
  */
 static unsigned notices_due(void *context)
 {
@@ -158,7 +158,7 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
 
 /* ---- disconnecting ---- */
 
-/* serve.c does what follows for others when the loop runs the event. */
+/* Activates the reading event: its callback in serve.c ends the requests and discards what the client sends. */
 static void disconnect(struct session *session)
 {
 	session->broker->counters.sessions_cut++;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.h - a task that sends a session something of every tracked object, as the PARTs of a file and then a VIEW.
+ * walk.h - a task that sends a session a file with records of tracked objects: PART messages, and then a VIEW.
  *
- * Goes through all slots (base/tracked.h), some in each step of the session's task, each counted in the fair queue:
- * objects that begin or end meanwhile are in the file or not. The parts go over the session's socket as it takes them.
- * A descriptor of the file was considered (a sealed memfd): its memory would be the broker's for as long as any client
- * keeps it, and a client may keep many. Owns itself until all is sent. What is sent of an object, and to whom, is the
- * kind's business.
+ * Reads all slots (base/tracked.h), some in each step of the session's task. Each step is counted in the fair queue. An
+ * object that begins or ends during the walk may be in the file or not. The PARTs are sent as the session's socket
+ * takes them. A descriptor of a sealed memfd was considered instead. The memory of the memfd would be charged to the
+ * broker as long as a client keeps it, and a client may keep many. The session owns the walk as its task until all is
+ * sent. struct walk_kind decides which objects the session may see and what is sent of them.
  */
 #ifndef GPUB_WALK_H
 #define GPUB_WALK_H
@@ -21,30 +21,34 @@
 struct walk;
 
 struct walk_kind {
-	/* Sends what the session gets of one object, if anything. Returns how many records were sent. */
+	/* Sends the records of one object that the session may see. Returns how many records were sent. */
 	unsigned (*visit)(struct walk *walk, const struct tracked *tracked);
-	/* Sends what comes last, and sets view.size. */
+	/* Sends the rest of the file after the last object, and sets view->size to the size of the file. */
 	void (*end)(struct walk *walk, struct wire_view *view);
 };
 
-/* The first member of what a kind needs. */
+/* The first member of the structure that a kind of walk uses. */
 struct walk {
-	struct session_task     task; /* the first member */
+	struct session_task     task;    /* the first member: step() and drop() cast it to the walk */
 	const struct walk_kind *kind;
 	struct session         *session;
-	uint64_t                request;
-	uint32_t                slot;  /* to be looked at next */
-	uint32_t                count; /* records sent; the kind's */
-	struct charge           charge; /* of its own memory, while its client reads */
+	uint64_t                request; /* number of the request that the messages answer */
+	uint32_t                slot;    /* index of the slot to visit next */
+	uint32_t                count;   /* number of records sent; kept by the kind */
+	struct charge           charge;  /* for the walk's memory */
 };
 
 /*
- * Begins a walk for the session, in size bytes, which are zeroes behind struct walk. request: what the messages answer.
- * NULL and *error, with the error message set: -EBUSY the session has a task already, -EDQUOT, -ENOMEM.
+ * Begins a walk as the session's task. Allocates size bytes, with struct walk at their beginning and zeroes after it.
+ * request: number of the request that the messages answer. On failure returns NULL, with *error and the error message
+ * set: -EBUSY the session has a task already, -EDQUOT, -ENOMEM.
  */
 struct walk *walk_begin(struct session *session, uint64_t request, size_t size, const struct walk_kind *kind, int *error);
 
-/* Sends bytes of the file in PARTs. Zeroes at their end are not sent: they are zeroes in the reader's file as well. */
+/*
+ * Sends bytes of the file, from that offset, as PARTs. Does not send zeroes at the end of the bytes, because bytes of
+ * the reader's file that were not sent are zero.
+ */
 void walk_send(const struct walk *walk, uint64_t offset, const void *bytes, size_t size);
 
 #endif
