@@ -10,11 +10,11 @@
 
 #include "common/error.h"
 
-/* libconfuse goes on after an error; the first one is the cause. */
+/* An error of this file is set. libconfuse goes on after an error, but only the first error is reported. */
 static _Thread_local bool refused;
 static _Thread_local const struct config_file *reading;
 
-/* For files of every kind. */
+/* Replacements for files of every kind. */
 static const struct config_message messages[] = {
 	{ "missing equal sign after option '%s'", "'%s' has no value: write a '=' and the value behind it" },
 	{ "attempt to append to non-list option '%s'", "'%s' has one value: write '=' instead of '+='" },
@@ -27,7 +27,7 @@ static const struct config_message messages[] = {
 	{ NULL, NULL },
 };
 
-/* Our message takes the same arguments as libconfuse's. */
+/* Returns our format for a format of libconfuse's, or `format` itself if there is none. The arguments stay the same. */
 __attribute__((format_arg(1))) static const char *message_for(const char *format)
 {
 	const struct config_message *const lists[] = { reading->messages, messages };
@@ -60,7 +60,7 @@ int config_text_refuse(cfg_t *cfg)
 
 #define TEXT_MAX (1u << 20) /* bytes of a file */
 
-enum piece { PIECE_OTHER, PIECE_COMMENT, PIECE_STRING, PIECE_OPEN /* its end is missing */ };
+enum piece { PIECE_OTHER, PIECE_COMMENT, PIECE_STRING, PIECE_OPEN /* a comment or string without an end */ };
 
 static enum piece comment_measure(const char *text, size_t *length)
 {
@@ -84,7 +84,7 @@ static enum piece string_measure(const char *text, size_t *length)
 	return *end ? PIECE_STRING : PIECE_OPEN;
 }
 
-/* The token at *text: a comment, a quoted string, or one character of anything else. */
+/* Finds the kind and length of the token at text: a comment, a quoted string, or one character of anything else. */
 static enum piece piece_measure(const char *text, size_t *length)
 {
 	if (*text == '#' || !strncmp(text, "//", 2) || !strncmp(text, "/*", 2))
@@ -95,7 +95,7 @@ static enum piece piece_measure(const char *text, size_t *length)
 	return PIECE_OTHER;
 }
 
-/* Refuses what libconfuse would accept, or read differently from how it is written. */
+/* Refuses a token that libconfuse would accept by mistake, or read as something else. */
 static int piece_check(enum piece piece, const char *text, size_t length, const char *path, unsigned line)
 {
 	if (piece == PIECE_OPEN)
@@ -107,7 +107,7 @@ static int piece_check(enum piece piece, const char *text, size_t length, const 
 	return 0;
 }
 
-/* Returns the number of lines that end here. Blanks the text, but not the ends of lines. */
+/* Returns the number of newlines in the text. blank: also replaces all other bytes by spaces. */
 static unsigned lines_count(char *text, size_t length, bool blank)
 {
 	unsigned lines = 0;
@@ -121,9 +121,9 @@ static unsigned lines_count(char *text, size_t length, bool blank)
 }
 
 /*
- * Faults of libconfuse 3.3 and what is done about each. It counts the lines of comments three times: they become spaces.
- * It takes the end of the file for a closing brace, and for the end of a comment: braces are counted, and an open comment is
- * refused. It expands ${VARIABLES}: a '$' is refused.
+ * Works around faults of libconfuse 3.3. libconfuse counts the lines of a comment three times, so comments are
+ * replaced by spaces. libconfuse accepts the end of the file as a closing brace, and as the end of a comment, so both
+ * are refused here. libconfuse expands ${VARIABLES}, so a '$' outside comments is refused.
  */
 static int text_prepare(char *text, const char *path)
 {
@@ -168,7 +168,7 @@ static int text_parse(cfg_t *cfg, const char *text)
 	cfg_set_error_function(cfg, on_error);
 	if (cfg_parse_buf(cfg, text) == CFG_SUCCESS)
 		return 0;
-	/* libconfuse 3.3 refuses an empty word in place of a name without a message */
+	/* if a name is an empty word, libconfuse 3.3 fails without calling on_error() */
 	return refused ? -EINVAL : error_set(-EINVAL, "%s:%d: '' is no name of anything: %s", reading->path, cfg->line,
 						reading->manual);
 }

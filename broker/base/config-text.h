@@ -1,34 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config-text.h - reads files in libconfuse's language; the first mistake gives one error message that begins with FILE:LINE.
+ * config-text.h - reads configuration files in libconfuse's syntax; the first mistake in a file gives one error
+ * message, which begins with FILE:LINE.
  *
- * Refuses what libconfuse would accept by mistake, and replaces its messages by ours. Reads spec files (run/spec.c) and
- * brokerd's configuration (daemon/configuration.c). Owns nothing, and knows no key.
+ * Refuses text that libconfuse would accept by mistake, and replaces libconfuse's messages by ours. Serves spec files
+ * (run/spec.c) and brokerd's configuration (daemon/configuration.c). Owns nothing, and knows no option of either
+ * file.
  */
 #ifndef GPUB_CONFIG_TEXT_H
 #define GPUB_CONFIG_TEXT_H
 
 #include <confuse.h>
 
-/* A message of libconfuse's, by its format, and ours in its place; the arguments are the same. */
+/* Replaces one message of libconfuse's: both texts are printf formats for the same arguments. */
 struct config_message {
 	const char *theirs, *ours;
 };
 
 struct config_file {
 	const char                  *path;
-	const char                  *kind;     /* for people: "spec file" */
-	const char                  *manual;   /* "see PAGE(N)" */
-	const struct config_message *messages; /* for files of this kind; the last one is empty */
+	const char                  *kind;     /* what error messages call the file: "spec file" */
+	const char                  *manual;   /* end of an error message: "see PAGE(N)" */
+	const struct config_message *messages; /* replacements for files of this kind; ends with an empty entry */
 };
 
 /*
- * Reads the file through cfg, whose validate functions get the values. The first error is the one that is reported. -ENOENT:
- * there is no such file; -EINVAL, -ENOMEM; always with the error message.
+ * Reads the file through cfg, whose validate functions get the values. Returns 0, or the first error, with the error
+ * message set: -ENOENT if the file does not exist, -EINVAL if it cannot be read or has a mistake, or -ENOMEM.
  */
 int config_text_load(const struct config_file *file, cfg_t *cfg);
 
-/* For validate functions to return: the thread's error message becomes the file's, with the line that is read. */
+/*
+ * Refuses a value, in a validate function: makes the thread's error message the error of the file, with the path and
+ * the line in front. Returns -1, for the validate function to return.
+ */
 int config_text_refuse(cfg_t *cfg);
 
 #endif

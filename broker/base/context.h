@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * context.h - the parts of one broker, by pointers: how one part finds another.
+ * context.h - struct broker: pointers to all parts of one broker, by which one part finds another.
  *
- * core/broker.c makes the parts and ends them; they are in struct core, which is the program's. A part includes this header
- * and the headers of the parts below it that it uses. It never calls a part above it: that part registers a callback. All of
- * it belongs to the control loop's thread.
+ * core/broker.c makes the parts and ends them. The parts themselves are in struct core, which the program owns. A
+ * part includes this header and the headers of the lower parts that it uses. A part never calls a higher part: the
+ * higher part registers a callback. Only the control loop's thread uses struct broker and the parts.
  */
 #ifndef GPUB_CONTEXT_H
 #define GPUB_CONTEXT_H
@@ -47,7 +47,7 @@ struct broker {
 	struct accounting   *accounting;
 	struct memory       *memory;
 	struct registry     *registry;
-	struct marks        *marks; /* of the timelines that have ended */
+	struct marks        *marks; /* end marks of the timelines that have ended */
 	struct workers      *workers;
 	struct pool         *pool;
 	struct discard      *discard;
@@ -57,31 +57,31 @@ struct broker {
 	struct delegation   *delegation;
 	struct waiting      *waiting;
 	struct inquiry      *inquiry;
-	struct create_queues *creates; /* that wait for memory */
+	struct create_queues *creates; /* creates that wait for memory */
 	struct status       *status;
-	struct events       *events;  /* events.h; NULL: nobody asks what happened */
-	struct tracking      *tracking; /* which objects the status file has yet to follow */
+	struct events       *events;    /* NULL: events are neither logged nor kept */
+	struct tracking      *tracking; /* objects that the status file shows, and which of them changed */
 	struct broker_config *config;   /* core/broker.h */
 	struct core         *core;
 	const struct access_list *creators;
 	struct counters      counters;
 	struct histograms    histograms;
-	bool                 several_users; /* others than the broker's own are served */
+	bool                 several_users; /* users other than the broker's own are served */
 	bool                 stopping;
-	bool                 changed;  /* something that people see: core/broker.c acts on it once a pass */
-	bool                 unpublished; /* what changed may not be in the status file yet */
-	uint64_t             received; /* when a session last sent something: now_ns(CLOCK_MONOTONIC) */
-	void (*publish)(struct broker *broker); /* status/: NULL, or writes what changed to the status file */
-	int (*snapshot)(struct session *session, uint64_t request); /* status/: begins to send a client what its user may see */
+	bool                 changed;     /* a part changed in this pass; core/broker.c clears the flag once a pass */
+	bool                 unpublished; /* there may be changes that are not in the status file yet */
+	uint64_t             received;    /* when the latest message of any session was read: ns of CLOCK_MONOTONIC */
+	void (*publish)(struct broker *broker); /* status_write(): writes all changes to the status file; may be NULL */
+	int (*snapshot)(struct session *session, uint64_t request); /* snapshot_begin(): sends what the user may see */
 };
 
-/* A counter or a part changed: the status file's header follows, and a stopping broker checks if it is done. */
+/* Notes a change: the status file's header is written again, and a stopping broker checks whether it is done. */
 static inline void broker_changed(struct broker *broker)
 {
 	broker->changed = broker->unpublished = true;
 }
 
-/* An answer is about to be sent, or the loop about to sleep: people see from now on what was done. */
+/* Writes all changes to the status file. Called before an answer is sent, and before the loop sleeps. */
 static inline void broker_publish(struct broker *broker)
 {
 	if (broker->publish)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * counters.h - what the broker counts since its start: one table, which gives the status file, --json and the man page their
- * keys. Rows are only added; a key's meaning never changes. Owns nothing.
+ * counters.h - the counters of a broker, which only grow, from 0 at its start: one table, whose keys are those of the
+ * status file, --json and the man page. Rows are only added; a key's meaning never changes. Owns nothing.
  */
 #ifndef GPUB_COUNTERS_H
 #define GPUB_COUNTERS_H

@@ -19,7 +19,7 @@ static void put(struct deadlines *deadlines, unsigned place, struct deadline *de
 	deadline->place = place;
 }
 
-/* Moves it from the free place up until its parent is not later. */
+/* Puts the deadline at the free index `place`, or higher up the heap, so that its parent is not later. */
 static void rise(struct deadlines *deadlines, unsigned place, struct deadline *deadline)
 {
 	while (place && deadlines->heap[(place - 1) / 2]->ms > deadline->ms) {
@@ -29,7 +29,7 @@ static void rise(struct deadlines *deadlines, unsigned place, struct deadline *d
 	put(deadlines, place, deadline);
 }
 
-/* Moves it from the free place down until no child is earlier. */
+/* Puts the deadline at the free index `place`, or further down the heap, so that no child is earlier. */
 static void sink(struct deadlines *deadlines, unsigned place, struct deadline *deadline)
 {
 	unsigned child;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deadlines.h - the first of many deadlines: a binary heap.
+ * deadlines.h - a binary heap of deadlines, which gives the earliest one.
  *
- * To add or remove one costs the logarithm of their number; to read the first one costs nothing. Owns the array of pointers;
- * the deadlines are fields of the caller's objects. Never reads a clock.
+ * Adding or removing a deadline takes O(log n), and reading the earliest takes constant time. Owns an array of
+ * pointers; the deadlines are fields of the caller's objects. Never reads a clock.
  */
 #ifndef GPUB_DEADLINES_H
 #define GPUB_DEADLINES_H
@@ -11,23 +11,24 @@
 #include <stdint.h>
 
 struct deadline {
-	uint64_t ms;
-	unsigned place; /* in the heap */
+	uint64_t ms;    /* milliseconds of a clock that the caller chooses */
+	unsigned place; /* its index in the heap, while it is in one */
 };
 
-/* Zero it to begin with. */
+/* All zeroes: an empty heap. */
 struct deadlines {
-	struct deadline **heap; /* the children of i are at 2i+1 and 2i+2, and none is earlier than its parent */
-	unsigned          count, room;
+	struct deadline **heap; /* entry i has its children at 2i+1 and 2i+2, and no child is earlier than its parent */
+	unsigned          count; /* deadlines in the heap */
+	unsigned          room;  /* entries that the array has memory for */
 };
 
-/* Frees the array; the deadlines are no longer in it. */
+/* Frees the array and empties the heap. The deadlines themselves stay the caller's. */
 void deadlines_deinit(struct deadlines *deadlines);
 
-int deadlines_add(struct deadlines *deadlines, struct deadline *deadline); /* -ENOMEM, nothing has changed */
-void deadlines_remove(struct deadlines *deadlines, struct deadline *deadline); /* must be there */
+int deadlines_add(struct deadlines *deadlines, struct deadline *deadline); /* 0, or -ENOMEM with the heap unchanged */
+void deadlines_remove(struct deadlines *deadlines, struct deadline *deadline); /* the deadline must be in the heap */
 
-/* NULL: there is none. */
+/* Returns the earliest deadline; NULL: the heap is empty. */
 struct deadline *deadlines_first(const struct deadlines *deadlines);
 
 #endif

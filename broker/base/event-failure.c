@@ -9,7 +9,7 @@
 
 #include "log.h"
 
-/* libevent passes no context of ours. */
+/* Global, because libevent passes no context to the callbacks. */
 static struct {
 	int  exit_code;
 	void (*clean)(void *context);

@@ -76,7 +76,7 @@ struct writer {
 
 static void add(struct writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What has no room is cut off. */
+/* Appends formatted text, cut off at EVENT_TEXT_MAX - 1 bytes. */
 static void add(struct writer *writer, const char *format, ...)
 {
 	size_t room = EVENT_TEXT_MAX - writer->length;
@@ -90,7 +90,7 @@ static void add(struct writer *writer, const char *format, ...)
 		writer->length += (size_t)length < room ? (size_t)length : room - 1;
 }
 
-/* "session 4 (pid 12, heat, uid 1000)", with as much as is known. */
+/* Appends the fields of the party that are set: "session 4 (pid 12, heat, uid 1000)". */
 static void add_party(struct writer *writer, const struct event_party *party)
 {
 	const char *between = "";
@@ -156,7 +156,7 @@ static void add_all(struct writer *writer, const struct broker_event *event, con
 	}
 }
 
-/* Clients chose some of it: it goes to terminals and logs as a line. */
+/* Replaces bytes that are not printable ASCII: clients choose parts of the text, which goes to terminals and logs. */
 static void make_printable(char *text)
 {
 	for (; *text; text++)

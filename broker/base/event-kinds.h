@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event-kinds.h - the kinds of events, and how one reads: one table, for the log, the journal and broker-ctl events.
+ * event-kinds.h - the kinds of events, and the text of each: one table, for the log, the journal and broker-ctl
+ * events.
  *
- * A row is a kind: its name, which part of the ring keeps it, from which level on it is logged, and its words. Rows are only
- * added; the name of a kind never changes. Owns nothing.
+ * Each row is a kind: its name, the part of the status file's ring that keeps it, the log level that shows it, and
+ * its text. Rows are only added; the name of a kind never changes. Owns nothing.
  */
 #ifndef GPUB_EVENT_KINDS_H
 #define GPUB_EVENT_KINDS_H
@@ -13,21 +14,22 @@
 
 #include "log.h"
 
-/* Which part of the ring: what one part holds is never pushed out by another part's. */
+/* A part of the ring. Events of one part never overwrite events of another part. */
 enum event_part {
-	EVENT_OF_BROKER, /* no client causes it at will */
-	EVENT_OF_USERS,  /* a client was allowed to */
-	EVENT_REFUSED,   /* a client was not, and may try as often as it likes */
+	EVENT_OF_BROKER, /* events that no client can cause at will */
+	EVENT_OF_USERS,  /* requests of clients that were granted, and the ends of clients */
+	EVENT_REFUSED,   /* requests that were refused; a client may cause any number of them */
 	EVENT_PARTS
 };
 
-/* What its text is. */
+/* What the text of the event in the ring is: nothing, the name of a buffer, or the cause. */
 enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 
 /*
- * Its identifier; its name for people; its part of the ring; the level of its line; lines of a class in EVENT_WINDOW_MS, 0: no
- * limit of its own; what its text is; how it reads: %a the actor, %o the other process, %u the other user, %n the buffer,
- * %b bytes, %d the detail, %m the detail as a mode, %e why.
+ * Columns: identifier; name for people; part of the ring; the lowest log level that shows it; limit of log lines for
+ * each class (kind and reason) in EVENT_WINDOW_MS, or 0: none; what its text in the ring is; format of the log line,
+ * with %a the actor, %o the other process, %u the other user, %n the buffer, %b bytes, %d the detail, %m the detail
+ * as a mode, %e the cause.
  */
 #define EVENTS_KNOWN(X)                                                                                              \
 	X(START, "start", EVENT_OF_BROKER, LOG_NORMAL, 0, SUBJECT_CAUSE, "%e")                                       \
@@ -110,30 +112,31 @@ enum event_kind {
 	EVENT_KINDS
 };
 
-/* Who did it, or to whom it was done. All zeroes: the broker. */
+/* A process that an event is about. All zeroes: the broker. */
 struct event_party {
-	uint64_t    session; /* 0: none */
+	uint64_t    session; /* id of its session; 0: none */
 	uint32_t    pid, uid;
-	const char *command; /* for the log alone; NULL: none */
+	const char *command; /* name of its program, for the log only; NULL: not known */
 };
 
 struct broker_event {
 	enum event_kind    kind;
-	int                error; /* negative errno: why it was refused */
-	struct event_party actor, other;
+	int                error; /* negative errno: why the request was refused; 0: it was not */
+	struct event_party actor; /* the process that caused the event */
+	struct event_party other; /* the process or user that was affected, if there is one */
 	uint64_t           bytes;
-	uint32_t           detail;
-	const char        *name; /* of the buffer; NULL: none */
-	const char        *text; /* why, as it was said to who asked; NULL: what error stands for */
-	uint32_t           left_out; /* so many of this kind and reason are left out instead of it */
+	uint32_t           detail;   /* a number that the format of the kind shows, by %d or %m */
+	const char        *name;     /* of the buffer; NULL: none */
+	const char        *text;     /* the cause, as the client was told; NULL: a text for error */
+	uint32_t           left_out; /* not 0: the event reports that so many of its kind and reason were left out */
 };
 
 #define EVENT_TEXT_MAX 512
 
-/* How it reads. Returns text. */
+/* Writes the line for the event to text, in printable ASCII. Returns text. */
 const char *event_text(const struct broker_event *event, char text[EVENT_TEXT_MAX]);
 
-/* A row of the table, as above. */
+/* A row of EVENTS_KNOWN. */
 struct event_row {
 	const char        *name;
 	enum event_part    part;
@@ -145,15 +148,14 @@ struct event_row {
 
 extern const struct event_row event_rows[EVENT_KINDS];
 
-int event_find(const char *name); /* the kind of that name; -1: there is none */
+int event_find(const char *name); /* returns the kind with that name; -1: there is none */
 
-/* In a word: "quota", "memory", "permission"; "" where there was no error. */
+/* Returns the reason for a negative errno as a word, such as "quota", "memory", "permission"; "" for 0. */
 const char *event_reason(int error);
 
-/* One of EVENT_REASONS, by an error; and whether it is one that programs meet every day. */
-#define EVENT_REASONS 13
+#define EVENT_REASONS 13 /* reasons are numbered from 0, which means no error; the last one is "other" */
 unsigned event_reason_number(int error);
-int event_reason_error(unsigned number); /* an error of that reason */
-bool event_is_ordinary(int error);
+int event_reason_error(unsigned number); /* returns the negative errno that has that number */
+bool event_is_ordinary(int error); /* true: an error that programs meet in normal use, such as a name that is taken */
 
 #endif

@@ -17,7 +17,7 @@ uint64_t event_clock(void)
 
 /* ---- logging ---- */
 
-/* What programs meet every day, such as a name that is taken, is for those who look for it. */
+/* Returns an event's log level: LOG_VERBOSE for a refusal that programs meet in normal use, else the kind's level. */
 static enum log_level level_of(const struct broker_event *event)
 {
 	bool ordinary = event_rows[event->kind].part == EVENT_REFUSED && event_is_ordinary(event->error);
@@ -73,7 +73,7 @@ void events_tell(struct events *events)
 	log_tell_left_out();
 }
 
-/* Where somebody set the clock back, the difference is a large one. */
+/* Begins a new window if the old one is over, or if the clock was set back, because the difference wraps then. */
 static void window_follow(struct events *events)
 {
 	uint64_t now = event_clock();
@@ -93,7 +93,7 @@ static void expect_end(struct events *events)
 		evtimer_add(events->timer, &window);
 }
 
-/* Counts one more of those that may be so many, and what is left out beyond. */
+/* Returns true and increments *count if it is below `most`; otherwise returns false and increments *left. */
 static bool allows(struct events *events, uint32_t *count, uint32_t most, uint32_t *left)
 {
 	if (*count < most) {

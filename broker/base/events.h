@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events.h - what happened in a broker, for people who ask afterwards: a line of the log, and an entry of the status file's ring.
+ * events.h - records what happens in a broker: each event becomes a line of the log and an entry of the status file's
+ * ring.
  *
- * event-kinds.h has the table of them. What a client can cause as often as it likes is limited for each class, which is a kind and
- * a reason: so many lines and entries in EVENT_WINDOW_MS. What is left out is counted, and said when that time is over. Owns these counts and the timer.
- * Does not know who writes the entries: that is a callback. Never given a key, a handle or a ticket.
+ * event-kinds.h has the table of kinds. A class is all events of one kind and one reason. If clients can cause a
+ * class as often as they like, the number of its log lines and ring entries in each window of EVENT_WINDOW_MS is
+ * limited. Events that are left out are counted, and their number is reported when the window is over. Owns these
+ * counts and the timer. A callback writes the entries of the ring. Never given a key, a handle or a ticket.
  */
 #ifndef GPUB_EVENTS_H
 #define GPUB_EVENTS_H
@@ -14,37 +16,40 @@
 #include "event-kinds.h"
 
 struct broker;
-struct event; /* libevent's */
+struct event; /* of libevent */
 struct event_base;
 
 #define EVENT_WINDOW_MS 60000
-#define EVENT_ENTRIES   8 /* of a class of refusals in that time; and one that says how many were left out */
+#define EVENT_ENTRIES   8 /* limit of a class's ring entries in a window, if its kind is in EVENT_REFUSED */
 
-/* So many of a class came since the window began. */
+/* What became of the events of a class since the window began. */
 struct event_class {
-	uint32_t lines, entries, lines_left, entries_left; /* the latter two are left out */
+	uint32_t lines, entries;           /* log lines and ring entries that were written */
+	uint32_t lines_left, entries_left; /* log lines and ring entries that were left out */
 };
 
-/* All zeroes to begin with: nobody writes entries, and what is left out is not said by itself. */
+/* All zeroes to begin with: no ring, and no timer that reports what was left out. */
 struct events {
-	void (*record)(struct broker *broker, const struct broker_event *event); /* status/ring.h: NULL, or puts it into the ring */
+	void (*record)(struct broker *broker, const struct broker_event *event); /* adds it to the ring; or NULL */
 	struct broker     *broker;
-	struct event      *timer; /* pending while something is left out */
-	uint64_t           window; /* milliseconds since 1970, when it began */
+	struct event      *timer;  /* ends the window; pending while something is left out */
+	uint64_t           window; /* when the window began, in milliseconds since 1970; 0: there is none */
 	struct event_class classes[EVENT_KINDS][EVENT_REASONS];
 };
 
-/* From here on what is left out is said when its time is over; and at the end. -ENOMEM, without an error message. */
+/* Makes the timer that reports what was left out. Returns 0, or -ENOMEM without an error message. */
 int events_begin(struct events *events, struct broker *broker, struct event_base *base);
+
+/* Frees the timer, and reports what was left out and not reported yet. Later events do not reach the ring. */
 void events_end(struct events *events);
 
-/* Has it logged and kept, as far as its class may. Constant work; an event that is not logged costs no text. */
+/* Logs the event and adds it to the ring, unless its class is over its limit. Constant work. */
 void event_happened(struct broker *broker, const struct broker_event *event);
 
-/* The window is over: says what was left out in it. For the timer, and for tests. */
+/* Ends the window: reports the number of left-out events of each class, and clears the counts. For timer and tests. */
 void events_tell(struct events *events);
 
-/* Milliseconds since 1970, up to 10 ms old. */
+/* Returns the time in milliseconds since 1970, from a coarse clock: up to 10 ms late. */
 uint64_t event_clock(void);
 
 #endif

@@ -46,7 +46,7 @@ void histograms_deinit(struct histograms *histograms)
 	histograms->later = NULL;
 }
 
-/* The first one whose bound is not below that. */
+/* Returns the first bucket whose bound is not below the duration. first: the first bucket's bound is 2^first us. */
 static unsigned bucket_of(unsigned first, uint64_t nanoseconds)
 {
 	uint64_t us = (nanoseconds + 999) / 1000;
@@ -56,7 +56,7 @@ static unsigned bucket_of(unsigned first, uint64_t nanoseconds)
 	return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
 }
 
-/* Where there is no memory for the timer, the next one tries again. */
+/* Starts the timer that marks the histogram. If there is no memory for the timer, the next change tries again. */
 static void changed(struct histograms *histograms, enum histogram_id id)
 {
 	static const struct timeval pause = { .tv_usec = HISTOGRAM_PAUSE_MS * 1000 };

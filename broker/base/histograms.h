@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * histograms.h - how long the broker took to answer, from the message that asked to the answer: one table of histograms, which
- * gives the status file, --json, the metrics and the man page their keys.
+ * histograms.h - how long the broker took to answer requests, from the arrival of the message to the answer: one
+ * table of histograms, whose keys are those of the status file, --json, the metrics and the man page.
  *
- * A bucket's bound is twice the one before it. The bounds never change, so that histograms of different times and brokers can be
- * added. To count is constant work, a few instructions beside a read of the clock: what changed is written to the status file
- * together, HISTOGRAM_PAUSE_MS later. A broker that answers all the time writes ten times a second, and an idle one never. Owns
- * its records' slots in the status file, and the timer. Knows nothing of what is timed.
+ * The bound of a bucket is twice the bound of the bucket before. Bounds never change, so histograms of different
+ * times and brokers can be added. Counting takes constant time and writes nothing: a timer marks the changed
+ * histograms for the status file HISTOGRAM_PAUSE_MS later, so a busy broker writes them ten times a second, and an
+ * idle one never. Owns the histograms' slots in the status file, and the timer. Knows nothing of what is timed.
  */
 #ifndef GPUB_HISTOGRAMS_H
 #define GPUB_HISTOGRAMS_H
@@ -19,7 +19,7 @@
 
 #define HISTOGRAM_PAUSE_MS 100
 
-/* Its name; its key; the first bucket's bound, as a power of two of microseconds; what it times. */
+/* Columns: identifier; key; bound of the first bucket, as the exponent n of 2^n microseconds; what is timed. */
 #define HISTOGRAMS_KNOWN(X)                                                                              \
 	X(CREATE, create, 4, "creates, with the wait for memory, until the buffer was live")             \
 	X(ACQUIRE, acquire, 2, "acquires and redeems of a buffer that was there, until it was granted") \
@@ -36,27 +36,30 @@ enum histogram_id {
 #define HISTOGRAM_BUCKETS 25 /* the last one has no bound */
 
 struct histogram {
-	uint64_t       nanoseconds; /* of all together */
-	uint64_t       buckets[HISTOGRAM_BUCKETS]; /* how many took longer than the bound before, and no longer than this one */
+	uint64_t       nanoseconds;                /* sum of all durations */
+	uint64_t       buckets[HISTOGRAM_BUCKETS]; /* number of durations up to this bound and above the one before */
 	struct tracked tracked;
 };
 
-/* All zeroes to begin with: it counts, and nothing is shown. */
+/* All zeroes to begin with: durations are counted, but not shown in the status file. */
 struct histograms {
 	struct tracking *tracking;
-	struct event    *later;   /* timer: what changed is marked then; NULL: nothing is shown */
-	uint32_t         changed; /* a bit for each; the timer is pending when there is one */
+	struct event    *later;   /* timer that marks the changed histograms for the status file; NULL: not shown */
+	uint32_t         changed; /* one bit for each histogram to be marked; the timer is pending if any is set */
 	struct histogram of[HISTOGRAMS];
 };
 
-/* They are in the status file from now on. -ENOMEM, without an error message. */
+/* Shows the histograms in the status file from now on. Returns 0, or -ENOMEM without an error message. */
 int histograms_begin(struct histograms *histograms, struct tracking *tracking, struct event_base *base);
 void histograms_deinit(struct histograms *histograms);
 
-/* Counts what began then (nanoseconds of CLOCK_MONOTONIC) and ends now. began 0: nobody asked for it, and it is not counted. */
+/*
+ * Counts a duration from `began` (nanoseconds of CLOCK_MONOTONIC) to now. Does nothing if `began` is 0, as for work
+ * that no client requested.
+ */
 void histograms_count(struct histograms *histograms, enum histogram_id id, uint64_t began);
 
-/* A bucket's bound in microseconds; of the last one 0: it has none. */
+/* Returns the upper bound of a bucket in microseconds; 0 for the last bucket, which has none. */
 uint64_t histogram_bound(enum histogram_id id, unsigned bucket);
 
 const char *histogram_key(enum histogram_id id);

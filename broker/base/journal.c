@@ -21,7 +21,7 @@ static struct {
 	struct sockaddr_un address;
 } journal;
 
-/* $JOURNAL_STREAM is inherited, also by programs whose stderr is something else by now. */
+/* Compares stderr with $JOURNAL_STREAM, which is also inherited by programs whose stderr was redirected since. */
 static bool stderr_is_journal(void)
 {
 	const char *stream = environment_get("JOURNAL_STREAM");
@@ -91,7 +91,7 @@ static void add_number(struct datagram *datagram, const char *name, uint64_t num
 	add_field(datagram, name, value);
 }
 
-/* The address each time: a journal that was started anew has another socket there. */
+/* Sends to the address each time, without connect(2), because a restarted journal has another socket at the address. */
 bool journal_send(int priority, const struct journal_field *fields, unsigned count, const char *text)
 {
 	struct datagram datagram;

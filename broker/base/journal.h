@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal.h - lines of the log with fields of their own, for systemd's journal: its native protocol, a datagram a line.
+ * journal.h - sends lines of the log, with structured fields, to systemd's journal in its native protocol: one
+ * datagram for each line.
  *
- * Only where stderr is connected to the journal, which $JOURNAL_STREAM says (systemd.exec(5)). Owns the socket. Never waits, and
- * needs no library of systemd's. A value with a line's end, which could be taken for another field, is sent with its length.
+ * Used only if stderr is connected to the journal, as $JOURNAL_STREAM tells (systemd.exec(5)). Owns the socket. Never
+ * waits, and needs no systemd library. A value that contains a newline is sent with its length, so that no part of
+ * the value passes for another field.
  */
 #ifndef GPUB_JOURNAL_H
 #define GPUB_JOURNAL_H
@@ -14,16 +16,16 @@
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 struct journal_field {
-	const char *name, *text; /* text NULL: the number */
+	const char *name, *text; /* text: the value; NULL: the value is number */
 	uint64_t    number;
-	bool        there; /* else it is left out */
+	bool        there; /* false: the field is not sent */
 };
 
-/* Opens it where stderr is the journal's. path: JOURNAL_SOCKET; tests have another one. */
+/* Opens the socket if stderr is connected to the journal. path: JOURNAL_SOCKET, or the socket of a test. */
 void journal_open(const char *path);
 void journal_close(void);
 
-/* priority: as in syslog(3), which reads as a digit. False: there is no journal, or it did not take the line. */
+/* Sends a line. priority: of syslog(3), 0 to 7. False: there is no journal, it has no room, or the line is too long. */
 bool journal_send(int priority, const struct journal_field *fields, unsigned count, const char *text);
 
 #endif

@@ -53,8 +53,9 @@ static void leave_out(void)
 }
 
 /*
- * One write a line, so that lines of several processes on one terminal do not mix. The descriptor is shared
- * with those processes, so it is not made non-blocking: poll(2) asks first.
+ * Writes one line to stderr, after at most wait_ms. Returns false if there was no room. Makes one write(2) for the
+ * line, so that lines of several processes do not mix. Uses poll(2) instead of O_NONBLOCK, because these processes
+ * share stderr.
  */
 static bool write_line(const char *text, int wait_ms)
 {
@@ -71,7 +72,10 @@ static bool write_line(const char *text, int wait_ms)
 	return write(STDERR_FILENO, line, (size_t)length) == length;
 }
 
-/* A bucket of LOG_BURST lines that fills again by LOG_RATE a second. Counts in thousandths of a line. */
+/*
+ * Returns true if one more line of a client may be logged now: a token bucket of LOG_BURST lines, which LOG_RATE
+ * lines a second fill again. Counts in thousandths of a line.
+ */
 static bool rate_allows(void)
 {
 	static int64_t filled = LOG_BURST * 1000, last_ms;
@@ -132,7 +136,7 @@ void log_write(enum log_level least, bool of_client, const char *format, ...)
 
 	if (level < least)
 		return;
-	/* first of all: it may take errno for %m */
+	/* before any other call, because the format may have %m, for errno */
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);

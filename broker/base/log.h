@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.h - what a program logs while it runs: one line on stderr, "PROGRAM: ...".
+ * log.h - the log of a program: lines "PROGRAM: ..." on stderr.
  *
- * Logged once, where it is decided. Never given a key, a handle or a ticket. There are the program's own lines, and lines
- * that clients cause, as often as they like: of these LOG_BURST at once, then LOG_RATE a second. Neither can keep a serving
- * broker waiting (invariant 5): a line for which a terminal or pipe has no room is left out, and counted in the next one. Where
- * stderr is systemd's journal, and log_journal() was called, a line goes there with its fields (journal.h).
+ * An event is logged once, by the code that decides it. The log is never given a key, a handle or a ticket. There are
+ * the program's own lines, and lines that clients can cause as often as they like, which are limited: LOG_BURST at
+ * once, then LOG_RATE a second. No line makes a serving broker wait (invariant 5): if the terminal or pipe has no
+ * room, the line is left out, and the log later says how many were. If stderr is systemd's journal, and log_journal()
+ * was called, lines go to the journal with their fields (journal.h).
  */
 #ifndef GPUB_LOG_H
 #define GPUB_LOG_H
@@ -17,35 +18,38 @@
 #define LOG_BURST 20
 #define LOG_RATE  10
 
-/* How much is logged: failures; also what the program does; also which sessions begin and end. */
+/* What is logged: failures (QUIET); also what the program does (NORMAL); also sessions' begins and ends (VERBOSE). */
 enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
 
 #define log_say(...)    log_write(LOG_QUIET, false, __VA_ARGS__)  /* a failure of the program's own */
 #define log_note(...)   log_write(LOG_NORMAL, false, __VA_ARGS__) /* what the program does */
 #define log_line(...)   log_write(LOG_QUIET, true, __VA_ARGS__)   /* a failure that a client caused */
-#define log_detail(...) log_write(LOG_VERBOSE, true, __VA_ARGS__) /* who comes and goes */
+#define log_detail(...) log_write(LOG_VERBOSE, true, __VA_ARGS__) /* sessions that begin and end */
 
-/* Logs the line from the level least on. The program's own waits up to a second for room while no broker serves. */
+/*
+ * Logs a line if the log's level is `least` or more. of_client: a client can cause the line, so it is limited and
+ * never waits. A line of the program's own waits up to 1 s for room on stderr while no broker serves.
+ */
 void log_write(enum log_level least, bool of_client, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same of a text that has fields for the journal. */
+/* Does what log_write() does for a finished text, which goes to the journal with `count` fields. */
 void log_fields(enum log_level least, bool of_client, const struct journal_field *fields, unsigned count, const char *text);
 
-/* Has lines sent to systemd's journal, with fields, where stderr is connected to it. */
+/* Sends lines to systemd's journal from now on, if stderr is connected to the journal. */
 void log_journal(void);
 
-/* Whether lines of that level are logged. */
+/* Returns true if lines with this `least` level are logged. */
 bool log_shows(enum log_level least);
 
-/* told() is called when a line is left out, the first since one said so; NULL: nobody. */
+/* Registers told(), called for the first line that is left out after the log last said how many were; NULL: none. */
 void log_when_left_out(void (*told)(void *context), void *context);
 
-/* Says how many lines were left out, without waiting for the next line. */
+/* Logs now how many lines were left out, instead of before the next line. */
 void log_tell_left_out(void);
 
-void log_level_set(enum log_level level); /* LOG_NORMAL until then */
+void log_level_set(enum log_level level); /* the level is LOG_NORMAL by default */
 
-/* A broker serves from now on, or does not any more. */
+/* Says whether a broker serves from now on. While one does, no line waits. */
 void log_serving(bool serving);
 
 #endif

@@ -66,7 +66,10 @@ static void fill_getopt(const struct option_table *table, char *letters, struct 
 	*longs = (struct option){ 0 };
 }
 
-/* The error message for what getopt_long(3) refuses: optopt has a letter, which may stand among others. */
+/*
+ * Sets the error message for an option that getopt_long(3) refuses. optopt is its letter, because the word may have
+ * several letters; 0: a long option, which is the whole word.
+ */
 static int refuse(const struct option_table *table, char **argv, bool unknown)
 {
 	char letter[3] = { '-', (char)optopt };

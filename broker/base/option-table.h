@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * option-table.h - the command line of each program as one table: getopt_long(3) is fed from it, --help is printed from
- * it, and each row has the type of its value and the field that gets it.
+ * option-table.h - a program's command line as one table, from which getopt_long(3) gets its options and --help its
+ * text.
  *
- * Owns nothing; knows no option but --help and --version.
+ * A row is one option, with the type of its value and the field that the value is stored in. Owns nothing; knows no
+ * option but --help and --version.
  */
 #ifndef GPUB_OPTION_TABLE_H
 #define GPUB_OPTION_TABLE_H
@@ -14,22 +15,24 @@
 #include "values.h"
 
 struct option_row {
-	char              letter; /* 0: none */
-	const char       *name, *argument, *text;
+	char              letter;   /* short option; 0: none */
+	const char       *name;     /* long option, without "--" */
+	const char       *argument; /* what --help calls the value; NULL: the option has no value */
+	const char       *text;     /* for --help */
 	struct value_type type;
-	size_t            offset;  /* of its field, in the structure that the options fill */
-	const char       *command; /* that it is for; NULL: for every one, or the program has none */
+	size_t            offset;  /* offset of its field in the structure that the options fill */
+	const char       *command; /* commands that the option is for; NULL: all, or the program has no commands */
 };
 
 struct option_table {
 	const char              *program;
-	const char              *usage, *ending; /* above and below the options in --help */
-	int                      width;          /* of their column there */
-	void                   (*commands)(int width); /* prints them between usage and options; NULL: there are none */
-	enum { WORDS_ANY, WORDS_COMMAND, WORDS_BOUNDED } words; /* COMMAND: behind the first one there are no options */
-	int                      words_max; /* where they are bounded */
+	const char              *usage, *ending;       /* --help: text above and below the options */
+	int                      width;                /* --help: width of the column of options, in characters */
+	void                   (*commands)(int width); /* --help: prints the commands above the options; NULL: none */
+	enum { WORDS_ANY, WORDS_COMMAND, WORDS_BOUNDED } words; /* WORDS_COMMAND: no options after the first word */
+	int                      words_max; /* limit of words that are not options, for WORDS_BOUNDED */
 	const struct option_row *rows;      /* the last two are OPTION_HELP_AND_VERSION */
-	size_t                   count;
+	size_t                   count;     /* number of rows, at most OPTION_ROWS_MAX */
 };
 
 #define OPTION_HELP_AND_VERSION                                          \
@@ -39,8 +42,9 @@ struct option_table {
 #define OPTION_ROWS_MAX 32
 
 /*
- * 0: the other words begin at argv[optind]; 1: --help or --version was printed; negative errno with the error message.
- * given, where it is not NULL: a bit for each row that stands on the command line.
+ * Reads the command line into the structure at `options`. Returns 0, and the words that are not options begin at
+ * argv[optind]; 1 if --help or --version was printed; or a negative errno with the error message set. In *given, if
+ * given is not NULL, sets the bit of each row (1 << index) that the command line has.
  */
 int option_table_read(const struct option_table *table, void *options, uint32_t *given, int argc, char **argv);
 

@@ -21,7 +21,7 @@ uint64_t process_start(uint64_t pid, char *state)
 		close(fd);
 	}
 	text[got > 0 ? got : 0] = 0;
-	/* the command in parentheses may hold anything; the fields that follow it cannot hold a ')' */
+	/* the command's name, in parentheses, may contain any byte; the fields after it never contain a ')' */
 	field = strrchr(text, ')');
 	if (!field || sscanf(field + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
 					"%*d %llu",

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process-start.h - when a process started, by /proc: with its number that is its name, which no other process has, whatever the clock
- * is set to. Owns nothing.
+ * process-start.h - the start time of a process, from /proc. The pid and the start time together identify a process,
+ * even if the pid is reused or the system's clock is set. Owns nothing.
  */
 #ifndef GPUB_PROCESS_START_H
 #define GPUB_PROCESS_START_H
 
 #include <stdint.h>
 
-/* In clock ticks since boot, as in /proc/PID/stat; 0: there is no such process. *state gets its letter if not NULL. */
+/*
+ * Returns the start time in clock ticks since boot, as in /proc/PID/stat; 0: the process does not exist. Sets *state,
+ * if state is not NULL, to the letter of the process's state, such as 'R'.
+ */
 uint64_t process_start(uint64_t pid, char *state);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * round-robin.h - items that wait in a queue for each user; the users are served in turn.
+ * round-robin.h - a queue of users, each with a queue of items; users are served round robin.
  *
- * Both fair queues are made of it: the sessions' (session/fair-queue.h) and each device's (memory/workers.h). Users and items are
- * parts of their owners' structures: nothing is allocated, and every operation takes constant time. Zero them to begin with.
+ * Used by the fair queue of the sessions (session/fair-queue.h) and the queue of each device (memory/workers.h).
+ * Users and items are members of the callers' structures, all zeroes to begin with: nothing is allocated, and every
+ * operation takes constant time.
  */
 #ifndef GPUB_ROUND_ROBIN_H
 #define GPUB_ROUND_ROBIN_H
@@ -13,22 +14,22 @@ struct rr_item {
 };
 
 struct rr_user {
-	struct rr_item *items; /* the next one first; NULL: the user does not wait */
+	struct rr_item *items; /* the next item to be served first; NULL: the user is not in the queue */
 	struct rr_user *prev, *next;
 };
 
 struct round_robin {
-	struct rr_user *users; /* those who wait, the next one first */
+	struct rr_user *users; /* users with items, the next user to be served first */
 };
 
-/* The item waits, behind or before the user's others. */
+/* Queues the item as the user's last (append) or first (prepend). A user without other items becomes the last user. */
 void rr_append(struct round_robin *queue, struct rr_user *user, struct rr_item *item);
 void rr_prepend(struct round_robin *queue, struct rr_user *user, struct rr_item *item);
 
-/* It does not wait any more; with its last item the user is not served either. */
+/* Removes the item. Also removes the user if this was its last item. */
 void rr_remove(struct round_robin *queue, struct rr_user *user, struct rr_item *item);
 
-/* The user was served, and has items left: all other users come first. to, which may be the same, stands for it from now on. */
+/* Moves a served user behind all others. `to`, which may be the user itself, takes over its place and items. */
 void rr_served(struct round_robin *queue, struct rr_user *user, struct rr_user *to);
 
 #endif

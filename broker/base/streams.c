@@ -12,12 +12,12 @@
 int streams_fill(void)
 {
 	for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
-		/* the direction in which nobody uses it */
+		/* the opposite of the stream's direction, so that using the stream fails */
 		int flags = stream == STDIN_FILENO ? O_WRONLY : O_RDONLY;
 
 		if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF)
 			continue;
-		/* those below are open, so this is the lowest */
+		/* lower descriptors are open, so open(2) returns `stream` */
 		if (open("/dev/null", flags) < 0)
 			return error_set(-errno, "descriptor %d is closed, and /dev/null cannot be opened in its place: %m; open "
 						 "it for the program, or provide /dev/null", stream);

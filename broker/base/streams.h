@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * streams.h - the descriptors 0 to 2 of a program: they are open at its start, and its output is written at its end.
+ * streams.h - the descriptors 0 to 2 of a program: makes sure that they are open at its start, and that output on
+ * stdout is written at its end.
  *
- * The kernel gives the lowest free descriptor to what is opened next. If 2 is free, that may be a client's socket or a page of
- * shared memory, and each line of the log would go there. Owns what it opens for the life of the process; never replaces a
- * descriptor that is open.
+ * The kernel gives the lowest free descriptor to the next file that is opened. If 2 is free, a client's socket or
+ * shared memory may get number 2, and each line of the log would be written to it. Owns the descriptors that it
+ * opens, for the life of the process; never replaces a descriptor that is open.
  */
 #ifndef GPUB_STREAMS_H
 #define GPUB_STREAMS_H
 
 /*
- * Opens /dev/null at each of 0 to 2 that is closed: the first call in main(), before anything else opens a descriptor. Output
- * to it still fails with EBADF, as on a closed one, so that lost output is noticed; so does input. The commands that a
- * program runs inherit them. Negative errno with the error message.
+ * Opens /dev/null at each descriptor of 0 to 2 that is closed. Call it first in main(), before anything else opens a
+ * descriptor. Writing to these descriptors, and reading from 0, still fails with EBADF as on closed ones, so that
+ * lost output is noticed. Commands that the program runs inherit them. Returns 0 or a negative errno with the error
+ * message set.
  */
 int streams_fill(void);
 
-/* Writes what was printed on stdout. -EIO with the error message. */
+/* Flushes stdout. Returns 0, or -EIO with the error message set if any output could not be written. */
 int streams_flush(void);
 
 #endif

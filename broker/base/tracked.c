@@ -60,7 +60,7 @@ uint32_t tracking_take(struct tracking *tracking)
 	return slot;
 }
 
-/* The last one that was freed, if it is not behind the slots that there are now. */
+/* Pops a free slot, and skips entries that are not below tracking->slots. Makes a new slot if there is none. */
 static bool slot_find(struct tracking *tracking, uint32_t *slot)
 {
 	do {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tracked.h - which objects have a record in the status file, where it stands, and which of them changed since it was written.
+ * tracked.h - the slots of the status file: which object has which slot, and which slots are to be written again
+ * because their object began, changed or ended.
  *
- * Owns the slots: an object takes one when it begins and gives it back when it ends. To mark a change is constant work and
- * cannot fail. Knows neither what an object is nor what its record says: status/ writes the records, and whoever changes an
- * object calls tracked_changed().
+ * Owns the slots. An object takes a slot when it begins and frees the slot when it ends. Marking a change takes
+ * constant time and cannot fail. Knows neither the objects nor their records: status/ writes the records, and the
+ * code that changes an object calls tracked_changed().
  */
 #ifndef GPUB_TRACKED_H
 #define GPUB_TRACKED_H
@@ -12,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TRACKED_MAX (2u << 20) /* objects that begin when there are so many are not shown */
+#define TRACKED_MAX (2u << 20) /* limit of slots; an object that finds no slot is not shown */
 
 enum tracked_type {
 	TRACKED_NONE,
@@ -23,42 +24,49 @@ enum tracked_type {
 	TRACKED_GRANT,
 	TRACKED_USE,
 	TRACKED_TIMELINE,
-	TRACKED_WAIT,    /* of a stream, as its process says */
-	TRACKED_REQUEST, /* that waits in the broker */
-	TRACKED_ADDRESS,
+	TRACKED_WAIT,    /* a stream's wait for a timeline, as its process reports */
+	TRACKED_REQUEST, /* a request that waits in the broker */
+	TRACKED_ADDRESS, /* where the broker listens */
 	TRACKED_HISTOGRAM,
-	TRACKED_JOB, /* of a launcher */
+	TRACKED_JOB, /* the launcher's job that the broker belongs to */
 	TRACKED_TYPES
 };
 
-/* Part of the object. All zeroes: it has no slot, and to change or end it does nothing. */
+/* A member of each object that is shown. All zeroes: the object has no slot, and changes and its end are ignored. */
 struct tracked {
-	uint32_t number : 24; /* of its slot, from 1 */
+	uint32_t number : 24; /* index of its slot plus 1; 0: no slot */
 	uint32_t type : 8;    /* enum tracked_type */
 };
 
-/* All zeroes to begin with. The arrays have room for as many slots as ever were taken at once. */
+/* All zeroes to begin with. */
 struct tracking {
-	struct tracked **at;      /* the object in each slot; NULL: it is free */
-	uint64_t        *pending; /* a bit a slot: it is among the changed */
-	uint32_t        *changed; /* slots that are to be written */
-	uint32_t        *freed;   /* slots that are free, or behind the last one; the last of these is taken next */
-	uint32_t         changed_count, freed_count, room;
-	uint32_t         slots; /* up to the last that has an object, or that was just taken */
+	struct tracked **at;      /* the object in each slot; NULL: the slot is free */
+	uint64_t        *pending; /* one bit for each slot: the slot is in the list `changed` */
+	uint32_t        *changed; /* list of the slots that are to be written */
+	uint32_t        *freed;   /* stack of free slots; entries from `slots` on are ignored */
+	uint32_t         changed_count, freed_count;
+	uint32_t         room;  /* entries that each array has memory for */
+	uint32_t         slots; /* number of slots in use: one more than the index of the last slot with an object */
 };
 
 void tracking_deinit(struct tracking *tracking);
 
-/* The object is there. It is not shown where tracking is NULL, or where there is no memory or no slot for it. */
+/*
+ * Gives a new object a slot, which is to be written. Does nothing if tracking is NULL, or if there is no memory or no
+ * free slot: the object is not shown then.
+ */
 void tracked_begin(struct tracking *tracking, struct tracked *tracked, enum tracked_type type);
 
+/* Marks the object's slot to be written again. */
 void tracked_changed(struct tracking *tracking, const struct tracked *tracked);
 
-/* The object is about to be gone. */
+/* Frees the slot of an object that is about to be freed, and marks the slot to be written as free. */
 void tracked_end(struct tracking *tracking, struct tracked *tracked);
 
-/* For who writes: takes a slot from those that changed, of which there is one; and puts one back that could not be written. */
+/* Removes one slot from the list of changed slots and returns it. The list must not be empty. */
 uint32_t tracking_take(struct tracking *tracking);
+
+/* Adds a slot to the list of changed slots, unless the slot is in the list already. */
 void tracking_put(struct tracking *tracking, uint32_t slot);
 
 #endif

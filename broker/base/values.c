@@ -127,7 +127,10 @@ int take_mode(void *field, const char *text)
 	return 0;
 }
 
-/* A name goes before the number, as with chown(1); a number need not have a name. UINT32_MAX is nobody's. */
+/*
+ * Stores the id of a name that was found, or else parses the text as a number, as chown(1) does. The number need not
+ * have a name. UINT32_MAX is not a valid id.
+ */
 static int take_id(uint32_t *field, const char *text, const char *what, bool found, uint32_t named)
 {
 	uint64_t number = named;

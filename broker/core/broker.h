@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker.h - the broker's composition and its control loop.
+ * broker.h - makes a broker of its parts and runs its control loop.
  *
- * Owns all parts of one broker (base/context.h has pointers to them), makes them, connects lower parts to higher ones by
- * callbacks, and ends them in reverse order. Runs in one thread that never blocks: no device call, no send that waits, no
- * wait for a client. broker-run and brokerd are programs around it.
+ * Owns all parts of one broker (struct core; base/context.h has pointers to the parts). Makes them in order, connects
+ * lower parts to higher ones by callbacks, and ends them in reverse order. The loop runs in one thread, which never
+ * blocks: no device call, no send that waits, no wait for a client. broker-run and brokerd are programs around a
+ * broker. Folders, each of which may call those to its right:
  *
  *     request/ -> session/ -> registry/ -> memory/ -> users/ -> base/
  */
@@ -42,31 +43,32 @@
 struct broker_config {
 	char     instance[INSTANCE_SIZE];
 	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
-	uint32_t buffers, handles; /* places in the board */
+	uint32_t buffers, handles; /* number of places in the board for buffers and for sealed handles */
 	bool     several_users;    /* users other than the broker's own are served */
-	bool     keeps_events;     /* a broker of that name may come again, after this one was killed */
-	char     launcher[STATUS_LAUNCHER_SIZE], job_id[STATUS_JOB_SIZE]; /* that the program is part of, for the status; empty: none */
+	bool     keeps_events;     /* if the broker is killed, its events are kept for the next broker of its name */
+	char     launcher[STATUS_LAUNCHER_SIZE]; /* name of the launcher that started the program; empty: none */
+	char     job_id[STATUS_JOB_SIZE];        /* the launcher's job that the program belongs to; empty: none */
 	enum trust trust;
-	unsigned exported; /* the kind of export of memory; export_count: the environment says something unknown */
-	uint64_t     pool; /* bytes of freed memory of each device that are kept for later buffers */
-	unsigned     poll_us; /* after a message the loop polls for the next one this long before it sleeps */
-	struct access_list creators;
+	unsigned exported; /* default kind of export; export_count: $GPUBROKER_EXPORT is invalid, broker_init() fails */
+	uint64_t     pool; /* limit of spare memory (pooled and idle) on each device, in bytes */
+	unsigned     poll_us;        /* microseconds after a message during which the loop polls instead of sleeping */
+	struct access_list creators; /* users that may create buffers */
 	struct quotas      quotas;
 };
 
-/* Everybody may create, without limits, on "auto"; no freed memory is kept. */
+/* Sets the defaults: all users may create buffers, with quota_init()'s quotas, on "auto"; no spare memory is kept. */
 void broker_config_init(struct broker_config *config);
 
-#define BROKER_POLL_MAX 1000000 /* us */
+#define BROKER_POLL_MAX 1000000 /* largest poll_us */
 #define VALUE_POLL      NUMBER("number of microseconds", 0, BROKER_POLL_MAX)
 #define VALUE_BUFFERS   NUMBER("count of buffers", 1, BOARD_BUFFERS_MAX)
 #define VALUE_MAPPINGS  NUMBER("count of mappings", 1, BOARD_SEALED_MAX)
 
 #define BROKER_BUFFERS 4096
 #define BROKER_HANDLES 16384
-#define BROKER_POOL    (64ull << 20) /* the programs' default */
+#define BROKER_POOL    (64ull << 20) /* default of `pool` in broker-run and brokerd */
 
-/* All parts of one broker, and what the loop itself keeps. */
+/* All parts of one broker, and the state of its loop. */
 struct core {
 	struct broker_config config;
 	int                  listener; /* the socket that broker_init() was given */
@@ -87,54 +89,58 @@ struct core {
 	struct inquiry       inquiry;
 	struct status        status;
 	struct events        events;
-	struct names         names; /* the program adds its own */
-	bool                 over; /* broker_loop() returns; event_base_loopexit() would need memory for that */
-	void (*drained)(void *context); /* called when stopping and the registry is empty */
+	struct names         names; /* files and sockets that are made again when somebody removes them (names.h) */
+	bool                 over;  /* broker_loop() is to return; event_base_loopexit() would need memory for that */
+	void (*drained)(void *context); /* called when the broker stops, and no memory and no device work is left */
 	void                *drained_context;
 };
 
-/* Points the broker to the parts, which are zeroed or made already. broker_init() does it. */
+/* Sets the broker's pointers to the parts in core. For broker_init() and tests. */
 void broker_join(struct broker *broker, struct core *core);
 
 /*
- * Listens on the socket that the caller made; device calls begin here. Broker and parts are the caller's, and stay until
- * broker_deinit(). 0 or negative errno, error message set.
+ * Makes all parts and listens on the socket that the caller made. The process makes no device call before this one.
+ * The caller owns broker and core, and keeps both until broker_deinit(). Returns 0 or a negative errno with the error
+ * message set.
  */
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
 		int listener);
 
 /*
- * Listens at another socket from now on, since the path of the former one was removed. Who is connected stays
- * connected; the former socket is closed. Returns 1, or -ENOMEM with the error message: then the former one stays.
+ * Replaces the listening socket `former`, whose path was removed, by `listener`, and closes `former`. Sessions stay
+ * connected. Returns 1, or -ENOMEM with the error message set, and then the broker still listens on `former`.
  */
 int broker_listen(struct broker *broker, int listener, int former);
 
-/* Ends the sessions and the threads. What is still granted stays the driver's until this process exits. */
+/* Ends all parts, with sessions and threads. The driver frees memory with open grants when this process exits. */
 void broker_deinit(struct broker *broker);
 
 /*
- * One pass: serves the fair queue, does some of the deferred work, then handles the events of the loop. wait: for at least
- * one event.
+ * Runs one pass of the loop: serves the fair queue, does a part of the deferred work, then handles the pending
+ * events. If wait is true and no work is left, waits for at least one event.
  */
 void broker_pass(struct broker *broker, bool wait);
 
-/* Passes until broker_quit(). Meanwhile the log never waits. */
+/* Runs passes until broker_quit() is called. The log does not wait during the loop. */
 void broker_loop(struct broker *broker);
 void broker_quit(void *broker);
 
-/* Replaces quotas and creators; the lists that they point to stay the caller's, and must stay. */
+/* Replaces quotas and creators. The caller owns the arrays that both point to, and keeps them while they are used. */
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators);
 
-/* Keeps that much freed memory of each device from now on; frees the rest. */
+/* Sets the limit of spare memory (pooled and idle) on each device, in bytes, and gives back what is above the limit. */
 void broker_keep(struct broker *broker, uint64_t bytes);
 
-/* Unlinks every buffer; drained(), such as broker_quit(), is called when all memory is freed. No new buffers from then on. */
+/*
+ * Stops the broker: unlinks every buffer, and refuses creates from now on. drained(), such as broker_quit(), is
+ * called when no memory and no device work is left.
+ */
 void broker_stop(struct broker *broker, void (*drained)(void *context), void *context);
 
-/* How many buffers that became live have ended: their memory is freed, or serves other buffers. */
+/* Returns the number of buffers that became live and have ended: their memory was freed, or serves other buffers. */
 uint64_t broker_buffers_ended(const struct broker *broker);
 
-/* True when all allocations are freed and all grants have ended. */
+/* Returns true if no allocation is left, and by the counters all allocations were freed and all grants have ended. */
 bool broker_balanced(const struct broker *broker);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control.h - what broker-run and brokerd both need around a broker: the event loop with its signals and the timer of a
- * drain, and what is logged about the broker at its end.
+ * control.h - the parts of a program around a broker, for broker-run and brokerd: the event loop with its signals,
+ * the timer for the drain at the end, and what is logged about the broker then.
  *
- * Owns the event base, the signal descriptor and their events. Decides nothing: the program's callbacks do.
+ * Owns the event base, the signalfd and their events. Decides nothing: the program's callbacks do.
  */
 #ifndef GPUB_CONTROL_H
 #define GPUB_CONTROL_H
@@ -15,12 +15,12 @@
 
 #include "broker/base/context.h"
 
-/* The program sets the first four. */
+/* The program sets on_signal, on_patience, on_failure and context. */
 struct control {
 	void (*on_signal)(void *context, const struct signalfd_siginfo *info);
-	void (*on_patience)(void *context); /* the seconds of control_expect() are over */
-	void (*on_failure)(void *context);  /* libevent cannot go on: undo what outlives the process */
-	void               *context;
+	void (*on_patience)(void *context); /* called when the timer of control_expect() expires */
+	void (*on_failure)(void *context);  /* called when libevent cannot go on: undoes what outlives the process */
+	void               *context;        /* the first argument of the callbacks */
 	struct event_base  *base;
 	struct event       *signals, *patience;
 	int                 signal_fd;
@@ -29,17 +29,21 @@ struct control {
 /* Blocks the signals and ignores SIGPIPE. Call it before the first thread starts. */
 void control_block(const sigset_t *signals);
 
-/* 0 or negative errno with the error message; control_end() follows in either case. exit_code: of a failure of libevent. */
+/*
+ * Makes the event base and reads the signals by a signalfd from now on. exit_code: exit status of the process if
+ * libevent cannot go on. Returns 0 or a negative errno with the error message set; the caller calls control_end() in
+ * either case.
+ */
 int control_begin(struct control *control, const sigset_t *signals, int exit_code);
 void control_end(struct control *control);
 
-/* on_patience() follows after so many seconds. */
+/* Starts the timer that calls on_patience() once after so many seconds. */
 void control_expect(struct control *control, unsigned seconds);
 
-/* Logs a line for each session that still holds grants, up to a bound; hint: what to do about it. */
+/* Logs a line for each session that has grants, up to a limit. hint: end of each line, which says what to do. */
 void control_log_holders(const struct broker *broker, const char *hint);
 
-/* "buffers 8 created, ...; balanced": what the broker counted. */
+/* Writes a summary of the broker's counters to text: "buffers 8 created, ...; balanced". Returns text. */
 #define CONTROL_ACCOUNT_MAX 320
 const char *control_account(const struct broker *broker, char text[CONTROL_ACCOUNT_MAX]);
 

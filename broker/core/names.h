@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.h - looks twice a second whether the names of a broker still lead to it: its status file, its socket and its
- * memory's directory.
+ * names.h - checks twice a second whether the names of a broker in the file system still refer to the broker's own
+ * files: its status file, its socket and the directory of its memory.
  *
- * A logout removes XDG_RUNTIME_DIR and a user's files in /dev/shm, and cleaners remove old files in /tmp. What was
- * removed is made again; what cannot be is said in the log and as an event. A look by time, and not inotify(7): it
- * also notices a directory that was renamed, needs no instance of inotify, of which a user has 128, and costs an idle
- * broker a few calls of lstat(2). Owns the timer.
+ * A logout removes XDG_RUNTIME_DIR and a user's files in /dev/shm, and cleaners remove old files in /tmp. A name that
+ * was removed is made again; if it cannot be, an event and a line of the log say so. Polling instead of inotify(7),
+ * because it also notices a renamed directory, needs no inotify instance (a user has 128), and costs an idle broker
+ * only a few calls of lstat(2). Owns the timer.
  */
 #ifndef GPUB_NAMES_H
 #define GPUB_NAMES_H
@@ -20,8 +20,8 @@
 #define NAMES_MAX 4
 
 /*
- * 0: the name leads to the broker. 1: it did not, and does again; text says which name that is, and what else there
- * is to know. Negative errno, with the error message: it does not.
+ * Checks one name. Returns 0 if the name refers to the broker's file; 1 if it did not and was made again, with the
+ * name and a hint in text; or a negative errno with the error message set if it could not be made again.
  */
 typedef int names_look(void *context, char text[EVENT_TEXT_MAX]);
 
@@ -31,17 +31,17 @@ struct names {
 	struct {
 		names_look *look;
 		void       *context;
-		bool        lost; /* and an event has said so */
+		bool        lost; /* the last look failed, and an event has reported that */
 	} list[NAMES_MAX];
 	unsigned       count;
 	struct event  *timer;
 	struct broker *broker;
 };
 
-/* 0 or -ENOMEM, with the error message. names is all zeroes. */
+/* Starts the timer. Returns 0, or -ENOMEM with the error message set. */
 int names_begin(struct names *names, struct broker *broker);
 
-/* One more name; there may be NAMES_MAX. */
+/* Adds a name to be checked by look(context), up to NAMES_MAX in all. May be called before names_begin(). */
 void names_watch(struct names *names, names_look *look, void *context);
 
 void names_end(struct names *names);

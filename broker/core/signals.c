@@ -4,14 +4,14 @@
 
 #include <time.h>
 
-/* A signal without a row, such as SIGUSR1 or one of real time, is for the workers. */
+/* The use of each signal. One without a row, such as SIGUSR1 or a real-time signal, is SIGNAL_FOR_WORKERS. */
 static const enum signal_use uses[] = {
 	[SIGINT] = SIGNAL_STOP,
 	[SIGTERM] = SIGNAL_STOP,
 	[SIGQUIT] = SIGNAL_STOP,
 	[SIGHUP] = SIGNAL_HANG_UP,
 	[SIGCHLD] = SIGNAL_CHILD,
-	/* faults of the program; whoever sends one of these wants a core */
+	/* faults of the program; a process that sends one wants a core dump */
 	[SIGILL] = SIGNAL_UNTOUCHED,
 	[SIGTRAP] = SIGNAL_UNTOUCHED,
 	[SIGABRT] = SIGNAL_UNTOUCHED,
@@ -25,7 +25,7 @@ static const enum signal_use uses[] = {
 	[SIGTTIN] = SIGNAL_UNTOUCHED,
 	[SIGTTOU] = SIGNAL_UNTOUCHED,
 	[SIGCONT] = SIGNAL_UNTOUCHED,
-	/* these end no process, or cannot be blocked, or control_block() ignores them */
+	/* end no process (SIGURG, SIGWINCH), cannot be blocked (SIGKILL), or is ignored (control_block()) */
 	[SIGURG] = SIGNAL_UNTOUCHED,
 	[SIGWINCH] = SIGNAL_UNTOUCHED,
 	[SIGKILL] = SIGNAL_UNTOUCHED,
@@ -37,7 +37,7 @@ enum signal_use signal_use(int number)
 	return number < (int)(sizeof uses / sizeof *uses) ? uses[number] : SIGNAL_FOR_WORKERS;
 }
 
-/* sigaddset() refuses the two numbers that glibc keeps for itself. */
+/* Sets *signals to all SIGNAL_FOR_WORKERS. sigaddset() does not add the two signals that glibc uses itself. */
 static void signals_for_workers(sigset_t *signals)
 {
 	sigemptyset(signals);

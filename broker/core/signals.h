@@ -12,25 +12,25 @@
 
 enum signal_use {
 	SIGNAL_FOR_WORKERS, /* broker-run passes it on to the workers; brokerd ignores it */
-	SIGNAL_STOP,        /* the same, and when its workers have ended broker-run waits no longer; brokerd stops */
-	SIGNAL_HANG_UP,     /* to broker-run the same as SIGNAL_STOP; brokerd reads its configuration again */
+	SIGNAL_STOP,        /* broker-run passes it on, and quits at once if its workers have ended; brokerd stops */
+	SIGNAL_HANG_UP,     /* broker-run does what it does for SIGNAL_STOP; brokerd reads its configuration again */
 	SIGNAL_CHILD,       /* a child process has ended */
-	SIGNAL_UNTOUCHED    /* not blocked: it has the effect that it has in any program */
+	SIGNAL_UNTOUCHED    /* not blocked: has its usual effect on the process */
 };
 
-/* What that signal means. number: from 1 to SIGRTMAX. */
+/* Returns the use of a signal. number: from 1 to SIGRTMAX. */
 enum signal_use signal_use(int number);
 
-/* Fills in all signals but those that are SIGNAL_UNTOUCHED. */
+/* Sets *signals to all signals that the programs block and read: every one but SIGNAL_UNTOUCHED. */
 void signals_used(sigset_t *signals);
 
 /*
- * For a process that is about to become a worker: sets the mask, and also blocks what is for workers alone. The
- * command that handles such a signal does not run yet, and without it the signal would end the process.
+ * For a child process that is to become a worker: sets the signal mask, and also blocks all SIGNAL_FOR_WORKERS. Until
+ * the child has executed the worker's command, which may handle them, these signals would end the child.
  */
 void signals_hold_back(const sigset_t *mask);
 
-/* Before the worker's exec: forgets the signals that signals_hold_back() kept from the process, and sets the mask. */
+/* Called before the worker's exec: discards pending SIGNAL_FOR_WORKERS signals, and sets the signal mask. */
 void signals_let_in(const sigset_t *mask);
 
 #endif

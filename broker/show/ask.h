@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ask.h - a broker's status from the broker itself, over an ordinary connection: what this user may see of it.
+ * ask.h - gets a broker's status from the broker itself, over an ordinary client connection: what this user may see.
  *
- * For who may not read its status file, or does not see that file from where it runs. Owns nothing. The broker decides what is shown.
+ * For users that may not read the broker's status file, or do not see the file from their container. Owns nothing.
+ * The broker decides what is shown.
  */
 #ifndef GPUB_SHOW_ASK_H
 #define GPUB_SHOW_ASK_H
@@ -11,18 +12,22 @@
 
 struct gpub_client;
 
-/* Negative errno, with the error message set; *shown untouched then. */
+/*
+ * Gets the status from the broker that the client is connected to. Returns 0, or a negative errno with the error
+ * message set and *shown unchanged.
+ */
 int shown_ask(struct shown *shown, struct gpub_client *client);
 
 /*
- * The same of a broker that a program without an address would connect to. instance: if it is that one, else -ENOENT; NULL:
- * whatever its name.
+ * Connects to the broker at the default address and gets its status. instance: the name that the broker must have, or
+ * the result is -ENOENT; NULL: any name. Returns as shown_ask() does.
  */
 int shown_ask_default(struct shown *shown, const char *instance);
 
 /*
- * shown_read(); where the file is not for this user, or not there, the broker may answer. One that does not, as when it is stopped,
- * is waited for once, however many files there are. Else what is said of the file counts.
+ * Reads the status file, as shown_read() does. If this user may not read the file, or if there is none, asks the
+ * broker at the default address. If the broker cannot be asked either, returns the error of shown_read(). A broker
+ * that did not answer once, such as a stopped one, is not asked again by this process.
  */
 int shown_read_or_ask(struct shown *shown, const char *instance);
 

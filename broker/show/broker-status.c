@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-status.c - what brokers on this machine hold, who maps it, what waits for whom.
+ * broker-status.c - the program broker-status: shows what the brokers of this machine hold, who maps it, what waits
+ * for whom.
  *
- * Owns the command line and the choice of what is shown. Reads status files: it works as well when a broker is stopped or
- * dead, and changes nothing. It speaks to a broker that runs with --why (explain.h), and for a user who may not read its file, or
- * does not see it from where it runs (ask.h).
+ * Owns the command line and the choice of what is shown. Reads status files, so it also works if a broker is stopped
+ * or dead, and changes nothing. Connects to a running broker only for --why (explain.h), and for a user that may not
+ * read the broker's file or does not see the file from its container (ask.h).
  */
 #include <errno.h>
 #include <sodium.h>
@@ -37,8 +38,8 @@ static struct options {
 	bool                 list, json, counters, watch, why, openmetrics, prometheus;
 	unsigned             delay;
 	const char          *sort, *columns, *user, *device, *holder;
-	const char          *about;    /* with why: a buffer or a process; NULL: everything */
-	const char          *instance; /* NULL: the only one there is, or all */
+	const char          *about;    /* for --why: a buffer's name or a pid; NULL: everything */
+	const char          *instance; /* name of a broker; NULL: the only one, or all */
 	struct table_options table;
 } options = { .delay = 1 };
 
@@ -158,7 +159,7 @@ static int check_together(void)
 	return options.instance ? instance_check(options.instance) : 0;
 }
 
-/* With --why the first word is what is asked about, unless it is the only one and a broker's name. */
+/* Takes the words: [INSTANCE]; with --why [ABOUT] [INSTANCE], where a single word that names a broker is INSTANCE. */
 static int words_take(int count, char **words)
 {
 	if (count > 1 && !options.why)
@@ -169,7 +170,7 @@ static int words_take(int count, char **words)
 	return 0;
 }
 
-/* 0; 1: --help, --version or the columns were printed; negative errno with the error message. */
+/* Returns 0; 1 if --help, --version or --columns=help was printed; or a negative errno with the error message set. */
 static int parse(int argc, char **argv)
 {
 	int result = option_table_read(&option_table, &options, NULL, argc, argv);
@@ -220,7 +221,7 @@ static int show_one(const char *instance)
 	return shown_read_or_ask(&shown, instance) ? complain() : show_shown(&shown);
 }
 
-/* False: it ended meanwhile. What cannot be read has its row too. */
+/* Reads a broker for a list. Returns false if its file is gone. A file that cannot be read gets SHOWN_UNREADABLE. */
 static bool list_read(struct shown *shown, const char *instance)
 {
 	int error = shown_read_or_ask(shown, instance);
@@ -243,7 +244,7 @@ static int list_end(const json_t *list, size_t count)
 	return options.json ? 0 : table_list_show(list, &options.table);
 }
 
-/* One after the other: together, what many users wrote could take all memory. */
+/* Shows a list of brokers. Reads one at a time, because the files of many users together could take all memory. */
 static int show_list(const struct instances *instances)
 {
 	size_t count = 0, readable = 0;
@@ -269,7 +270,7 @@ static int show_list(const struct instances *instances)
 	return readable ? 0 : EXIT_NONE;
 }
 
-/* Where something is looked for, or columns are chosen, a list would not show it: each broker's tables, one after the other. */
+/* Shows the tables of each broker, for filters, columns or an order that the list of brokers cannot show. */
 static int show_each(const struct instances *instances)
 {
 	struct shown shown;
@@ -303,7 +304,10 @@ static int show_instances(const struct instances *instances)
 	return show_list(instances);
 }
 
-/* A broker's file may be in another mount namespace than this process. False: none answers at the default address. */
+/*
+ * Shows the broker at the default address, whose file may be in another mount namespace. Returns false if no broker
+ * answers there, else sets the exit status.
+ */
 static bool show_unseen(int *code)
 {
 	struct shown shown;
@@ -333,7 +337,7 @@ static int show_found(void)
 	return code;
 }
 
-/* Also of none: who collects the text would otherwise keep the last one. */
+/* Writes the metrics, also if there is no broker, because a collector would otherwise keep the last text. */
 static int show_metrics(void)
 {
 	char name[1][INSTANCE_SIZE];

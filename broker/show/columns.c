@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "common/size.h"
 
-#define LISTED_MAX 64 /* of a list that is one cell: it goes on with "+N" */
+#define LISTED_MAX 64 /* limit of words of a list in one cell; "+N" counts the rest */
 
 /* ---- what stands in a row, or stands there wrongly ---- */
 
@@ -26,7 +26,7 @@ uint64_t json_number(const json_t *object, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-/* The system may ask a server for a name, and a table has a user in each of its rows: what it said last is kept. */
+/* Keeps the last names in a cache, because a table has a user in each row, and getpwuid(3) may ask a server. */
 const char *user_text(uint64_t uid, char text[USER_TEXT_MAX])
 {
 	static struct {
@@ -75,7 +75,7 @@ static void make_text(struct cell *cell)
 	snprintf(cell->text, CELL_MAX, "%s", json_text(cell->row, cell->column->key));
 }
 
-/* False, and "?" where something should be: it has no such number. */
+/* Gets the cell's number. Returns false if the row has none; the text is "?" then, unless the column may be empty. */
 static bool number_in(struct cell *cell, uint64_t *number)
 {
 	const json_t *value = json_object_get(cell->row, cell->column->key);
@@ -94,7 +94,7 @@ static void make_number(struct cell *cell)
 		snprintf(cell->text, CELL_MAX, "%llu", (unsigned long long)number);
 }
 
-/* The broker does not tell another user's. */
+/* "-" if the command is empty, because the broker does not show another user's commands. */
 static void make_command(struct cell *cell)
 {
 	make_text(cell);
@@ -118,14 +118,14 @@ static void make_user(struct cell *cell)
 		user_text(uid, cell->text);
 }
 
-/* "yes", or nothing. */
+/* "yes", or an empty cell. */
 static void make_flag(struct cell *cell)
 {
 	if (json_is_true(json_object_get(cell->row, cell->column->key)))
 		strcpy(cell->text, "yes");
 }
 
-/* A text, or nothing. */
+/* The text, or an empty cell. */
 static void make_text_if_any(struct cell *cell)
 {
 	const char *text = json_string_value(json_object_get(cell->row, cell->column->key));
@@ -143,7 +143,7 @@ static void make_kept(struct cell *cell)
 	size_short(json_number(cell->row, "idle") + json_number(cell->row, "pooled"), cell->text);
 }
 
-/* The largest unit of which there is one: "59s", "23h". */
+/* The age in the largest unit of which it has at least one: "59s", "23h". */
 static void make_age(struct cell *cell)
 {
 	static const struct {
@@ -162,7 +162,7 @@ static void make_age(struct cell *cell)
 	snprintf(cell->text, CELL_MAX, "%llu%c", (unsigned long long)(age / units[i].seconds), units[i].unit);
 }
 
-/* "1", or "1+2" where so many more were closed and are orphaned until a process dies. */
+/* The number of grants: "1"; or "1+2" with 2 orphaned grants. */
 static void make_grants(struct cell *cell)
 {
 	unsigned long long open = json_number(cell->row, "grants"), orphaned = json_number(cell->row, "held");
@@ -170,7 +170,7 @@ static void make_grants(struct cell *cell)
 	snprintf(cell->text, CELL_MAX, orphaned ? "%llu+%llu" : "%llu", open, orphaned);
 }
 
-/* What is worth knowing of a session: its own state, or when that is the ordinary one its process's. */
+/* The state of the session, or of its process if the session is open. */
 static void make_session_state(struct cell *cell)
 {
 	const char *state = json_text(cell->row, "state"), *process = json_string_value(json_object_get(cell->row, "process"));
@@ -179,8 +179,8 @@ static void make_session_state(struct cell *cell)
 }
 
 /*
- * A list in one cell: "411,412 +3" where so many more do not fit, at least one in any case. count: how many there are,
- * of which some may not be listed.
+ * The words of a list in one cell: "411,412 +3" if 3 more do not fit. At least one word is shown. width: limit of
+ * characters, or 0; length: bytes added to text; listed: number of words in text.
  */
 struct list {
 	size_t length, listed, width;
@@ -198,7 +198,7 @@ static bool list_add(struct list *list, const char *word)
 	return true;
 }
 
-/* Takes words from the end until the rest and how many are missing fit. */
+/* Removes words from the end until the list fits with "+N" for the rest. count: number of all words, listed or not. */
 static void list_end(struct list *list, uint64_t count)
 {
 	char more[24] = "";
@@ -227,7 +227,7 @@ static bool is_listed(const char *text, const char *word)
 	return false;
 }
 
-/* The processes, each once: one may have a grant for each of several devices. */
+/* The pids of the holders, each once, because a process may have grants for several devices. */
 static void make_holders(struct cell *cell)
 {
 	struct list list = { .width = cell->width, .text = cell->text };
@@ -264,7 +264,7 @@ static void make_holds(struct cell *cell)
 	list_end(&list, count);
 }
 
-/* What of a resource is used, and behind a slash the quota, if there is one. Requests are counted by the second. */
+/* USED/QUOTA of a resource, or only USED without a quota. Requests, which have no amount used: "QUOTA/s", or "-". */
 static void make_resource(struct cell *cell)
 {
 	const json_t *quota = json_object_get(json_object_get(cell->row, "quota"), cell->column->key);
@@ -293,7 +293,7 @@ static void make_resource(struct cell *cell)
 #define ORDINAL .right = true, .rising = true
 #define ASKED   .shown = SHOWN_ON_REQUEST
 
-/* In the order in which they are shown. */
+/* All columns, in the order in which they are shown. */
 const struct column columns[] = {
 	{ TABLE_BROKERS, "instance", "its name", "instance", make_text, .least = 12 },
 	{ TABLE_BROKERS, "address", "where it listens", "address", make_text_if_any, ASKED },
@@ -450,7 +450,7 @@ int column_compare(const struct column *column, const json_t *one, const json_t 
 		cells[i].width = 0;
 		cell_make(&cells[i]);
 	}
-	/* what has nothing in it comes last */
+	/* empty cells come last */
 	if (!*cells[0].text != !*cells[1].text)
 		return *cells[0].text ? -1 : 1;
 	return strcmp(cells[0].text, cells[1].text);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * columns.h - every column of every table that people see, as one list: --columns, --sort, --help, the man page and --watch
- * share it. A new column is one row.
+ * columns.h - one list of all columns of all tables, for --columns, --sort, --help, the man page and --watch. A new
+ * column is one row of the list.
  *
- * A row of a table is a JSON object, as json.h shows it; a column makes a cell of it. Cells are printable ASCII, whatever the
- * object holds. Owns nothing.
+ * A row of a table is a JSON object, as json.h shows it; a column makes a cell from it. Cells are printable ASCII,
+ * whatever the object contains. Owns nothing.
  */
 #ifndef GPUB_SHOW_COLUMNS_H
 #define GPUB_SHOW_COLUMNS_H
@@ -16,38 +16,38 @@
 
 #include <jansson.h>
 
-#define CELL_MAX 4096 /* bytes of a cell with its zero */
+#define CELL_MAX 4096 /* bytes of a cell's text with the NUL */
 
 enum table_kind { TABLE_BROKERS, TABLE_DEVICES, TABLE_USERS, TABLE_SESSIONS, TABLE_BUFFERS, TABLES };
 
 enum column_shown {
 	SHOWN_ALWAYS,
-	SHOWN_IF_ANY,    /* where a row has something in it */
-	SHOWN_ON_REQUEST /* of --columns */
+	SHOWN_IF_ANY,    /* if the column has text in at least one row */
+	SHOWN_ON_REQUEST /* if --columns names the column */
 };
 
 struct column;
 
-/* What a cell is made from. width: columns that it may have; 0: as many as it needs. */
+/* One cell: the inputs of cell_make(), and its text. */
 struct cell {
 	const struct column *column;
 	const json_t        *row;
-	time_t               now; /* what an age is counted to */
-	size_t               width;
+	time_t               now;   /* the time that ages are relative to */
+	size_t               width; /* limit of characters; 0: none */
 	char                 text[CELL_MAX];
 };
 
 struct column {
 	enum table_kind        table;
-	const char       *name, *text; /* name: in capitals its heading; text: what stands in it, for --columns=help */
-	const char       *key;     /* of the row: what it is sorted by, and by default what is shown */
-	void            (*make)(struct cell *cell);
-	unsigned          least;   /* columns that it keeps on a narrow terminal; 0: it is never cut */
-	unsigned          drop;    /* it is left out there, those with the highest first; 0: never */
+	const char       *name, *text; /* name: also the heading, in capitals; text: description for --columns=help */
+	const char       *key;         /* key of the row's value that is shown and sorted by */
+	void            (*make)(struct cell *cell); /* writes the text of a cell */
+	unsigned          least;   /* least width on narrow paper, in characters; 0: the column is never cut */
+	unsigned          drop;    /* on narrow paper the column with the highest number is left out first; 0: never */
 	enum column_shown shown;
-	bool              list;    /* it is cut before a column that is none */
-	bool              right;   /* figures stand at the right */
-	bool              rising;  /* sorted, the smallest number comes first */
+	bool              list;    /* the cell is a list; lists are cut before other columns */
+	bool              right;   /* the cell is aligned to the right */
+	bool              rising;  /* the smallest number is sorted first; else the largest */
 };
 
 extern const struct column columns[];
@@ -56,29 +56,33 @@ extern const size_t columns_count;
 const char *table_name(enum table_kind table);
 
 /*
- * "size", or "sessions.size" where several tables have one: the first table of TABLES from the end that has it. NULL: there is
- * none; the error message is set.
+ * Finds a column by its name, "size", or with its table, "sessions.size". Without a table, the last table that has
+ * such a column counts. brokers: look in the list of brokers only, else in all other tables. Returns NULL with the
+ * error message set if there is no such column.
  */
 const struct column *column_find(const char *name, bool brokers);
 
-/* Fills cell->text for cell->row. */
+/* Writes cell->text for cell->row and cell->column. */
 void cell_make(struct cell *cell);
 
-/* Negative, 0 or positive as the row one comes before the other; equal rows keep their order. */
+/* Compares two rows for sorting by the column: negative if `one` comes first, 0 if both are equal, or positive. */
 int column_compare(const struct column *column, const json_t *one, const json_t *other);
 
-/* Prints all columns: the table, the name, what stands in it. */
+/* Prints a line for each column: the table, the name, the description. */
 void columns_help(void);
 
-/* The name of the user, or the number; text has room for USER_TEXT_MAX. */
+/* Writes the user's name to text, or the uid if the user has none. Returns text. */
 #define USER_TEXT_MAX 33
 const char *user_text(uint64_t uid, char text[USER_TEXT_MAX]);
 
-/* Of a key that is not there, or is of another type, "?" and 0. */
+/* Return the value of a key. If the key is missing or has another type, they return "?" and 0. */
 const char *json_text(const json_t *object, const char *key);
 uint64_t json_number(const json_t *object, const char *key);
 
-/* Makes text fit into width columns: cut in the middle, where names of a kind differ least, and every byte printable. out may be text. */
+/*
+ * Copies text to out, which has `size` bytes, in at most `width` characters (0: as many as fit). Cuts the middle,
+ * where similar names differ least, and replaces each byte that is not printable. out may be text.
+ */
 void text_fit(char *out, size_t size, const char *text, size_t width);
 
 #endif

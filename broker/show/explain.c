@@ -22,13 +22,13 @@ static void print_line(void *context, const char *line)
 	puts(line);
 }
 
-/* The numbers of its processes are others here, and it serves none of this namespace. */
+/* Returns true if the broker runs in another pid namespace: the pids in its records are not valid here. */
 static bool is_elsewhere(const struct shown *shown)
 {
 	return shown->state == SHOWN_RUNNING && process_start(shown->header.pid, NULL) != shown->header.start_time;
 }
 
-/* Why what follows may not be true any more. reason: why a broker that runs was not asked; empty: it was. */
+/* Prints why the explanations may be incomplete or old. reason: why a running broker was not asked; empty: it was. */
 static void print_doubt(const struct shown *shown, const char *reason)
 {
 	unsigned long long pid = shown->header.pid, age = shown_age(shown);
@@ -51,7 +51,7 @@ static void print_doubt(const struct shown *shown, const char *reason)
 		printf("The broker '%s' was not asked: %s. This is what it knew %llu s ago:\n", shown->instance, reason, age);
 }
 
-/* The status of a broker that has just asked its clients. reason: see print_doubt(). */
+/* Has the broker ask its clients, if possible, and reads its status. Sets reason, for print_doubt(). */
 static int read_fresh(struct shown *shown, const char *instance, char reason[ERROR_TEXT_MAX])
 {
 	int error = shown_read_or_ask(shown, instance);
@@ -93,7 +93,7 @@ static bool was_asked(const struct shown *shown, const char *reason)
 	return shown->state == SHOWN_RUNNING && !is_elsewhere(shown) && !*reason;
 }
 
-/* What a user is shown leaves out what other users' processes wait for beside that. */
+/* Marks other users' sessions as partial if the broker left out records that this user may not see. */
 static void doubt_others(const struct shown *shown)
 {
 	for (size_t i = 0; i < shown->count && shown->partial; i++)
@@ -101,7 +101,7 @@ static void doubt_others(const struct shown *shown)
 			shown->records[i].session.partial = 1;
 }
 
-/* Where the first look shows what may be a deadlock. */
+/* If the first look shows a deadlock, looks again after WHY_STILL_S, and marks the sessions that made progress. */
 static int look_again(struct shown *shown, const char *instance, const char *about, char reason[ERROR_TEXT_MAX])
 {
 	struct why_found found = { 0 };
@@ -151,7 +151,7 @@ enum explain_exit explain_one(const char *instance, const char *about)
 	return found.deadlocks ? EXPLAIN_DEADLOCK : EXPLAIN_DONE;
 }
 
-/* A deadlock counts more than an answer, and an answer more than none. */
+/* Returns the exit status of two brokers together: a deadlock if any has one, else an explanation if any has one. */
 static enum explain_exit more_of(enum explain_exit a, enum explain_exit b)
 {
 	if (a == EXPLAIN_DEADLOCK || b == EXPLAIN_DEADLOCK)

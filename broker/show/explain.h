@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * explain.h - broker-status --why: asks a broker that runs, reads its status file, and prints what why.h finds in it.
+ * explain.h - broker-status --why: has a running broker ask its clients what they wait for, reads the broker's status
+ * file, and prints the explanations that why.h derives.
  *
- * Where the file is not for this user, what the broker shows this user takes its place (ask.h). A broker that is stopped or dead, or
- * that cannot be asked, is explained by what its file holds; the first line says how old that is. Owns nothing.
+ * If this user may not read the file, the records that the broker sends this user are used instead (ask.h). If a
+ * broker is stopped or dead, or cannot be asked, its file is used as it is, and the first line says how old it is.
+ * Owns nothing.
  */
 #ifndef GPUB_SHOW_EXPLAIN_H
 #define GPUB_SHOW_EXPLAIN_H
@@ -12,10 +14,10 @@
 
 enum explain_exit { EXPLAIN_DONE = 0, EXPLAIN_NONE = 1, EXPLAIN_DEADLOCK = 3 };
 
-/* about: a buffer's name or a process's number; NULL: everything. Returns the exit status. */
+/* Explains one broker. about: a buffer's name or a pid; NULL: everything that waits. Returns the exit status. */
 enum explain_exit explain_one(const char *instance, const char *about);
 
-/* One broker after the other, under its name where there are several. */
+/* Explains the brokers one after the other, each under its name if there are several. Returns the exit status. */
 enum explain_exit explain_all(const struct instances *instances, const char *about);
 
 #endif

@@ -84,13 +84,13 @@ static int compare_rows(const void *a, const void *b, void *context)
 	return order->reversed ? -difference : difference;
 }
 
-/* What takes most memory comes first; the others as they are. */
+/* Returns the default column to sort by, so that the largest memory comes first; NULL: rows stay in the given order. */
 static const char *usual_order(enum table_kind table)
 {
 	return table == TABLE_BUFFERS || table == TABLE_SESSIONS ? "size" : table == TABLE_USERS ? "memory" : NULL;
 }
 
-/* glibc's qsort_r sorts by merging, which keeps the order of equal rows, as long as there is memory for it. */
+/* Sorts the rows. glibc's qsort_r() is a merge sort, which keeps the order of equal rows, if it has memory for that. */
 static void rows_sort(struct grid *grid, const struct selection *selection)
 {
 	const char *name = selection->sort ? selection->sort : usual_order(grid->table);
@@ -171,7 +171,7 @@ static size_t width_of(const struct grid *grid)
 	return width;
 }
 
-/* The widest of those that may be cut further: of lists, where there are such. */
+/* Returns the widest column that may be cut further, among lists or among other columns; grid->count: none. */
 static size_t column_to_cut(const struct grid *grid, bool list)
 {
 	size_t widest = grid->count;
@@ -200,7 +200,7 @@ static void columns_cut(struct grid *grid)
 	}
 }
 
-/* False: each column that may be left out is. */
+/* Leaves out the column with the highest `drop`. Returns false if no column may be left out. */
 static bool columns_drop(struct grid *grid)
 {
 	size_t drop = grid->count;
@@ -214,7 +214,7 @@ static bool columns_drop(struct grid *grid)
 	return true;
 }
 
-/* Whether all of it would fit if each column that may be cut were as narrow as it may be. */
+/* Returns true if the line would fit with each column cut to its least width. */
 static bool could_fit(const struct grid *grid)
 {
 	size_t width = 0;
@@ -259,7 +259,7 @@ void grid_free(struct grid *grid)
 
 /* ---- lines ---- */
 
-/* Each cell as wide as its column, but for the last one of a line, which nothing follows. */
+/* Appends a cell, padded to its column's width unless it is the last of the line. Returns the line's length. */
 static size_t line_add(const struct grid *grid, size_t column, const char *text, char line[GRID_LINE_MAX], size_t length)
 {
 	size_t width = column + 1 == grid->count && !grid->columns[column]->right ? 0 : grid->widths[column];
@@ -270,7 +270,7 @@ static size_t line_add(const struct grid *grid, size_t column, const char *text,
 	return length < GRID_LINE_MAX ? length : GRID_LINE_MAX - 1;
 }
 
-/* What is still too wide for the paper is cut at its edge. */
+/* Cuts the line at the paper's width, and removes blanks at its end. Returns its length. */
 static size_t line_end(const struct grid *grid, char line[GRID_LINE_MAX], size_t length)
 {
 	if (grid->paper.width && length > grid->paper.width)

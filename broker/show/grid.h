@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grid.h - the rows of one table as lines: which columns, how wide, in which order.
+ * grid.h - lays out one table as lines of text: chooses the rows, their order, the columns and their widths.
  *
- * A line is as wide as what stands in it where there is room, and never wider than the paper. On narrow paper the widest columns
- * that may be cut give way first, and then columns are left out, until the rest fits. Owns the order of the rows; the rows
- * themselves stay the caller's. Prints nothing.
+ * No line is wider than the paper. If the cells do not fit, columns with `drop` are left out until the rest could fit
+ * when cut; then the widest columns with `least` are cut until the line fits. Columns that the selection names are
+ * only cut. Owns the array of row pointers; the rows themselves stay the caller's. Prints nothing.
  */
 #ifndef GPUB_SHOW_GRID_H
 #define GPUB_SHOW_GRID_H
@@ -18,23 +18,24 @@
 #include "columns.h"
 
 #define GRID_COLUMNS_MAX 24
-#define GRID_GAP         2  /* blanks between two columns */
-#define GRID_LINE_MAX    16384 /* of a line on paper without an edge */
+#define GRID_GAP         2     /* blanks between two columns */
+#define GRID_LINE_MAX    16384 /* bytes of a line with the NUL */
 
-/* What people want to see; zeroed: all rows, the usual columns, in their usual order. */
+/* The rows and columns to be shown. All zeroes: all rows and the default columns, in default order. */
 struct selection {
-	const struct column *columns[GRID_COLUMNS_MAX]; /* these alone, in this order; of tables without any nothing is shown */
-	size_t               columns_count;             /* 0: the usual ones */
-	const char          *sort;                      /* the name of a column in each table that has one; NULL: as usual */
-	bool                 reversed;
-	bool                 of_user, of_device, of_holder; /* only what is of these */
-	uint64_t             user, device, holder;
+	const struct column *columns[GRID_COLUMNS_MAX]; /* only these columns, and only tables that have any */
+	size_t               columns_count;             /* 0: the default columns of each table */
+	const char          *sort;                      /* name of the column to sort by; NULL: each table's default */
+	bool                 reversed;                  /* reverses the order of `sort` */
+	bool                 of_user, of_device, of_holder; /* only rows of `user`, on `device`, held by `holder` */
+	uint64_t             user, device, holder; /* uid; the broker's index of the device; pid or id of a session */
 };
 
+/* What the table is printed on. */
 struct paper {
-	size_t width; /* 0: it has no edge */
-	bool   color;
-	time_t now;   /* what ages are counted to */
+	size_t width; /* in characters; 0: no limit */
+	bool   color; /* the output may have escape sequences for colors */
+	time_t now;   /* the time that ages are relative to */
 };
 
 enum tone { TONE_PLAIN, TONE_WARNING, TONE_ALARM };
@@ -42,25 +43,26 @@ enum tone { TONE_PLAIN, TONE_WARNING, TONE_ALARM };
 struct grid {
 	enum table_kind           table;
 	const struct column *columns[GRID_COLUMNS_MAX];
-	size_t               widths[GRID_COLUMNS_MAX], count; /* of columns */
+	size_t               widths[GRID_COLUMNS_MAX]; /* width of each column, in characters */
+	size_t               count;                    /* number of columns */
 	const json_t       **rows;
 	size_t               rows_count;
 	struct paper         paper;
 };
 
-/* Whether the selection has the table at all. */
+/* Returns true if the selection has columns of the table, or names no columns at all. */
 bool selection_has(const struct selection *selection, enum table_kind table);
 
-/* Rows that are no objects are left out. -ENOMEM: nothing is to be freed. */
+/* Lays out the objects of a JSON array. Returns 0, or -ENOMEM with the error message set and nothing to free. */
 int grid_make(struct grid *grid, enum table_kind table, const json_t *rows, const struct selection *selection,
 	      const struct paper *paper);
 void grid_free(struct grid *grid);
 
-/* Without the blanks at its end; how many bytes. */
+/* Write the heading or one row to line, without blanks at the end. Return the number of bytes without the NUL. */
 size_t grid_heading(const struct grid *grid, char line[GRID_LINE_MAX]);
 size_t grid_line(const struct grid *grid, size_t row, char line[GRID_LINE_MAX]);
 
-/* Whether that row needs attention. */
+/* Returns how much attention the row needs, from the states of its object and its process. */
 enum tone grid_tone(const struct grid *grid, size_t row);
 
 #endif

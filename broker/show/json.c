@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* jansson frees what it is given also when it fails, so a NULL anywhere only leaves a key out. */
+/* Returns what the reader knows of a broker's file. jansson ignores NULL values: without memory, keys are missing. */
 static json_t *broker_json(const struct shown *shown)
 {
 	json_t *object = json_object();
@@ -18,7 +18,7 @@ static json_t *broker_json(const struct shown *shown)
 	return object;
 }
 
-/* What the reader knows replaces what the file says of it. */
+/* Returns the object of one broker. Values that the reader knows itself replace those of the file. */
 static json_t *shown_json(const struct shown *shown)
 {
 	json_t *object = json_pack("{s:i}", "version", JSON_VERSION);

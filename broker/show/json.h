@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.h - broker-status --json: what the records say, with what the reader found out beside it.
+ * json.h - broker-status --json: prints the records of a status file, and what the reader knows of the file and the
+ * broker.
  *
- * The keys are those of records.c and the ones added here; broker-status(1) documents them all, and
- * a key's meaning never changes. Prints ASCII alone, so that no file can send control sequences to a terminal.
+ * The keys are those of records.c and a few that json.c adds; broker-status(1) documents all of them, and a key's
+ * meaning never changes. Prints only ASCII, so that no file can send control sequences to a terminal. Owns nothing.
  */
 #ifndef GPUB_SHOW_JSON_H
 #define GPUB_SHOW_JSON_H
 
 #include "read.h"
 
-#define JSON_VERSION 1 /* of the keys and what they mean: a higher one changes what is there; new keys do not count */
-/* Any part of it, on stdout. */
+#define JSON_VERSION 1 /* of the keys and their meaning; grows if an existing key changes, not if keys are added */
+/* Prints any JSON value on stdout. */
 void json_print(const json_t *json);
 
-/* One object on stdout. */
+/* Prints one broker as an object on stdout. */
 void json_show(const struct shown *shown);
 
-/* An array of such objects, one at a time, with as many before it; and its end, of so many. */
+/*
+ * Print an array of brokers on stdout: json_list() one broker, after `before` others, and json_list_end() the end of
+ * an array of `count` brokers.
+ */
 void json_list(const struct shown *shown, size_t before);
 void json_list_end(size_t count);
 

@@ -11,7 +11,7 @@
 
 #include "broker/base/process-start.h"
 
-#define TEXT_MAX 16384 /* of a file: of what is longer the beginning is enough */
+#define TEXT_MAX 16384 /* bytes read of a file with the NUL; the beginning of a longer file is enough */
 #define PATH_SIZE 64
 
 static const char *path_of(uint64_t pid, const char *name, char path[PATH_SIZE])
@@ -20,7 +20,7 @@ static const char *path_of(uint64_t pid, const char *name, char path[PATH_SIZE])
 	return path;
 }
 
-/* What of it can be read, with a zero behind it; "" where nothing can. */
+/* Reads the beginning of /proc/PID/NAME to text, with a NUL; "" if the file cannot be read. */
 static void file_read(uint64_t pid, const char *name, char text[TEXT_MAX])
 {
 	char path[PATH_SIZE];
@@ -36,7 +36,7 @@ static void file_read(uint64_t pid, const char *name, char text[TEXT_MAX])
 	text[length] = 0;
 }
 
-/* What is behind the word in /proc/PID/status; NULL: nothing. */
+/* Returns the text after `word` in the text of /proc/PID/status; NULL: the word is missing. */
 static const char *status_find(const char *status, const char *word)
 {
 	const char *line = strstr(status, word);
@@ -44,7 +44,10 @@ static const char *status_find(const char *status, const char *word)
 	return line ? line + strlen(word) : NULL;
 }
 
-/* Where the process may run on all that are online, the list in status may name more, which are not there. */
+/*
+ * Sets cpus to the list of processors in status; "" if the process may run on all that are online. The affinity is
+ * compared and not the list, because the list may have processors that do not exist.
+ */
 static void find_cpus(uint64_t pid, const char *status, char cpus[CPUS_TEXT_MAX])
 {
 	const char *list = status_find(status, "\nCpus_allowed_list:\t");
@@ -72,7 +75,7 @@ static bool is_contained(uint64_t pid, const char *status)
 	return false;
 }
 
-/* The main thread stays among the threads of a process until all have ended. */
+/* Returns true if /proc/PID/task has more than one thread. A main thread that has ended is listed until all have. */
 static bool has_other_threads(uint64_t pid)
 {
 	char path[PATH_SIZE];

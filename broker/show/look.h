@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * look.h - what /proc tells of one process, as far as this one may see. Owns nothing; sends it no signal.
- */
+/* look.h - gets the state of a process from /proc, as far as this user may see it. Owns nothing; sends no signal. */
 #ifndef GPUB_SHOW_LOOK_H
 #define GPUB_SHOW_LOOK_H
 
@@ -11,13 +9,14 @@
 #define CPUS_TEXT_MAX 256
 
 struct process_seen {
-	uint64_t start;     /* process-start.h; 0: there is no such process, or nobody can tell */
-	char     state;     /* the letter in /proc/PID/stat; 0: the same */
-	bool     headless;  /* that is Z because its main thread has ended, and others of it run */
-	bool     contained; /* it is in a container: a pid namespace of its own, or a control group that a program for these made */
-	char     cpus[CPUS_TEXT_MAX]; /* the processors on which it may run, "0-3,8"; "": on all, or nobody can tell */
+	uint64_t start;     /* start time (process-start.h); 0: no such process, or a hidden one; all fields are 0 */
+	char     state;     /* letter of the state in /proc/PID/stat, such as 'R' */
+	bool     headless;  /* state is 'Z' because the main thread has ended, but other threads run */
+	bool     contained; /* in a container: the process has its own pid namespace, or a container's control group */
+	char     cpus[CPUS_TEXT_MAX]; /* processors on which the process may run, as "0-3,8"; "": all, or not known */
 };
 
+/* Gets what /proc shows of the process now. */
 void process_look(uint64_t pid, struct process_seen *seen);
 
 #endif

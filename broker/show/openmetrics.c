@@ -20,7 +20,7 @@
 #include "read.h"
 #include "records.h"
 
-#define LABEL_MAX  128 /* bytes of a value */
+#define LABEL_MAX  128 /* limit of bytes of a label's value, before it is escaped */
 #define LABELS_MAX 1200
 #define OTHERS     "(others)"
 
@@ -28,7 +28,7 @@
 
 enum family_type { GAUGE, COUNTER, HISTOGRAM, INFO };
 
-/* How each is called, its type, its unit, its help. */
+/* Columns: name, type, unit, help text. */
 #define FAMILIES_KNOWN(X)                                                                                         \
 	X(gpubroker_build, INFO, "", "the program that wrote this")                                               \
 	X(gpubroker_up, GAUGE, "",                                                                                \
@@ -86,9 +86,9 @@ static const struct family {
 
 struct sample {
 	uint64_t       value;
-	bool           nanoseconds; /* it is written as seconds */
+	bool           nanoseconds; /* value is in nanoseconds, and written in seconds */
 	UT_hash_handle hh;
-	char           text[];      /* what stands behind the family's name */
+	char           text[];      /* the key: the sample's suffix and labels */
 };
 
 struct user_label {
@@ -98,11 +98,11 @@ struct user_label {
 };
 
 struct metrics {
-	struct sample     *samples[FAMILIES]; /* by text, in the order in which they came */
-	struct user_label *users; /* of the broker that is added */
-	unsigned           added; /* samples of it */
-	uint64_t           omitted;
-	bool               no_memory;
+	struct sample     *samples[FAMILIES]; /* hash tables by text, in the order of insertion */
+	struct user_label *users;             /* hash table of the users of the broker that is being added */
+	unsigned           added;             /* number of samples of this broker */
+	uint64_t           omitted;           /* number of samples of this broker that were left out */
+	bool               no_memory;         /* a sample or user was lost because there was no memory */
 };
 
 static void users_forget(struct metrics *metrics)
@@ -147,7 +147,7 @@ static void sample_new(struct metrics *metrics, int family, const char *text, si
 	metrics->no_memory = true;
 }
 
-/* Adds to the sample that is there, so that no file can have one twice: who reads the text would refuse all of it. */
+/* Adds a value to the sample with this text, or makes a new one. A reader would refuse a text with a sample twice. */
 static void sample_add(struct metrics *metrics, int family, const char *text, uint64_t value, bool nanoseconds)
 {
 	size_t length = strlen(text);
@@ -162,7 +162,7 @@ static void sample_add(struct metrics *metrics, int family, const char *text, ui
 		metrics->omitted++;
 }
 
-/* As the formats want it, and printable: a name may be of any bytes. */
+/* Appends a label's value, escaped as both formats require, and printable. Returns the new end. */
 static char *label_escape(char *at, const char *value)
 {
 	for (int i = 0; i < LABEL_MAX && value[i]; i++) {
@@ -177,7 +177,7 @@ static char *label_escape(char *at, const char *value)
 
 #define LABELS_END ((const char *)NULL)
 
-/* Pairs of a label's name and value, until LABELS_END; a NULL for a value leaves the label out. */
+/* Writes a suffix and labels: pairs of name and value, ended by LABELS_END. A label with the value NULL is left out. */
 static void labels_write(char text[LABELS_MAX], const char *suffix, va_list labels)
 {
 	char *at = stpcpy(text, suffix), *begin = at;
@@ -224,8 +224,8 @@ static void add_of_histogram(struct metrics *metrics, int family, const char *su
 struct adding {
 	struct metrics     *metrics;
 	const struct shown *shown;
-	const char         *broker; /* the label */
-	char                uuid[DEVICE_MAX][48]; /* the label of each device; "": it has none */
+	const char         *broker;               /* value of the label "broker" */
+	char                uuid[DEVICE_MAX][48]; /* by index of the device: its label "device_uuid"; "": no device */
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -263,7 +263,7 @@ static const char *user_new(struct metrics *metrics, uint64_t uid)
 	return OTHERS;
 }
 
-/* Each name is looked up once a broker. */
+/* Returns the label of a user. Looks up each user's name once for each broker. */
 static const char *user_of(struct metrics *metrics, uint64_t uid)
 {
 	struct user_label *user;
@@ -287,7 +287,7 @@ static void add_broker(const struct adding *adding)
 	add(adding->metrics, gpubroker_damaged_records, shown->unreadable, "broker", adding->broker, LABELS_END);
 }
 
-/* As nvidia-smi and DCGM write it, so that their metrics can be joined; a host device is no GPU. */
+/* Writes a device's label: "GPU-...", as nvidia-smi and DCGM write the UUID, or "HOST-..." for a host device. */
 static void device_label(char label[48], const struct shown *shown, const json_t *device)
 {
 	const char *kind = text_of(shown->text, "device_kind"), *uuid = text_of(device, "uuid");
@@ -384,7 +384,7 @@ static void add_counters(const struct adding *adding)
 #undef COUNTER_ADD
 }
 
-/* The buckets of --json are each by itself; here each has those below it, too. */
+/* Adds a histogram. Buckets of --json count only their own values; buckets of metrics also those of all before. */
 static void add_histogram(const struct adding *adding, enum histogram_id id, int family)
 {
 	const json_t *times = json_object_get(json_object_get(adding->shown->text, "times"), histogram_key(id));
@@ -414,7 +414,7 @@ static void add_histograms(const struct adding *adding)
 #undef HISTOGRAM_ADD
 }
 
-/* A dead broker's memory is free, whatever its file says; a stopped one's is not. */
+/* Adds a broker. A dead or unreadable one has only its state: a dead one's memory is free, whatever its file says. */
 static void add_shown(struct metrics *metrics, const struct shown *shown)
 {
 	struct adding adding = { .metrics = metrics, .shown = shown, .broker = shown->instance };
@@ -432,7 +432,7 @@ static void add_shown(struct metrics *metrics, const struct shown *shown)
 	add_users(&adding);
 }
 
-/* named: it was asked for, so that it is told if there is none. */
+/* Reads and adds a broker. named: the caller named it, so that it gets the state "absent" if there is none. */
 static void add_instance(struct metrics *metrics, const char *instance, uint32_t owner, bool named)
 {
 	struct shown shown;
@@ -459,7 +459,7 @@ static void add_instance(struct metrics *metrics, const char *instance, uint32_t
 
 /* ---- the text ---- */
 
-/* OpenMetrics calls a family without its samples' suffix, Prometheus with it. */
+/* Writes the head of a family, whose name has the suffix of its samples for Prometheus, and none for OpenMetrics. */
 static bool head_write(FILE *to, enum metrics_format format, const struct family *family)
 {
 	static const char *const types[] = { [GAUGE] = "gauge", [COUNTER] = "counter", [HISTOGRAM] = "histogram", [INFO] = "info" };
@@ -479,7 +479,7 @@ static bool sample_write(FILE *to, const struct family *family, const struct sam
 	return fprintf(to, "%s%s %" PRIu64 "\n", family->name, sample->text, sample->value) > 0;
 }
 
-/* False: not all of it could be written. A stream into memory says so nowhere else. */
+/* Writes a family. Returns false if a write failed, because a stream into memory reports errors nowhere else. */
 static bool family_write(FILE *to, enum metrics_format format, const struct family *family, const struct sample *sample)
 {
 	bool written = !sample || head_write(to, format, family);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * openmetrics.h - what brokers hold, as metrics: the text of OpenMetrics 1.0.0, or the older one of Prometheus.
+ * openmetrics.h - writes the state of brokers as metrics, in the text format of OpenMetrics 1.0.0 or the older one of
+ * Prometheus.
  *
- * broker-exporter(8) documents each metric. Labels are what a machine has few of: brokers, users, devices and states; never a
- * buffer's name or a pid. A status file may be anybody's (read.h), so it can neither break the text nor make it long: a sample
- * that is there already is added to, each text is printable ASCII and escaped, and one broker has METRICS_SAMPLES_MAX samples
- * and METRICS_USERS_MAX users at most, and all together METRICS_BROKERS_MAX brokers. Owns the samples of one text, which are
- * gone with it.
+ * broker-exporter(8) documents each metric. Labels have values of which a machine has few: brokers, users, devices
+ * and states; never a buffer's name or a pid. Any user can make a status file (read.h), so a file can neither break
+ * the text nor make it long. Each label is printable ASCII and escaped, samples with equal labels are added, and the
+ * numbers of samples, users and brokers are limited (METRICS_..._MAX). Owns the samples while a text is written.
  */
 #ifndef GPUB_SHOW_OPENMETRICS_H
 #define GPUB_SHOW_OPENMETRICS_H
@@ -17,8 +17,8 @@
 #include "read.h"
 
 #define METRICS_BROKERS_MAX 64
-#define METRICS_USERS_MAX   1000  /* of one broker; what others have is added up as the user "(others)" */
-#define METRICS_SAMPLES_MAX 20000 /* of one broker; gpubroker_omitted_samples counts the rest */
+#define METRICS_USERS_MAX   1000  /* users of one broker; further users are added up as the user "(others)" */
+#define METRICS_SAMPLES_MAX 20000 /* samples of one broker; gpubroker_omitted_samples counts the rest */
 
 enum metrics_format {
 	METRICS_OPENMETRICS,
@@ -27,16 +27,16 @@ enum metrics_format {
 
 #define METRICS_ANY_OWNER UINT32_MAX
 
-/* Which brokers. */
+/* The brokers to be written. */
 struct metrics_wanted {
-	struct instances instances; /* none: all that are found */
-	uint32_t         owner;     /* a uid: another user's file counts as absent */
+	struct instances instances; /* their names; empty: all brokers that have a status file */
+	uint32_t         owner;     /* uid: files of other users count as missing; METRICS_ANY_OWNER: no such limit */
 };
 
 /*
- * Writes the metrics of these brokers. One that was named and is not there, or that cannot be read, is told by its state.
- * -ENOMEM, or why /dev/shm cannot be read, with the error message: what was written is then worth nothing. sodium_init() comes
- * first.
+ * Writes the metrics of the wanted brokers. A named broker that is missing or cannot be read has only a state.
+ * Returns 0; or, with the error message set and the text incomplete, -ENOMEM, -ENOSPC if the text cannot be written,
+ * or the error of reading /dev/shm. Call sodium_init() before.
  */
 int metrics_write(FILE *to, enum metrics_format format, const struct metrics_wanted *wanted);
 

@@ -23,13 +23,13 @@ static const char *state_name(const struct process_seen *seen)
 	}
 }
 
-/* /proc may hide what is not this user's. */
+/* Returns true if no process has the pid. Asks kill(2), because /proc may hide other users' processes. */
 static bool is_nobody(uint64_t pid)
 {
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
-/* start: when the session's process started; 0: the broker could not tell. */
+/* Adds the process's state to a session. start: start time of its process; 0: the broker could not read the time. */
 static void process_add(json_t *session, uint64_t start)
 {
 	uint64_t pid = (uint64_t)json_integer_value(json_object_get(session, "pid"));
@@ -48,7 +48,10 @@ static void process_add(json_t *session, uint64_t start)
 	}
 }
 
-/* Whether its pids mean here what they mean to it. Nobody knows of a dead one; then the start times alone must agree. */
+/*
+ * Returns true if the broker's pids are valid in this pid namespace. Also true for a dead broker, for which this is
+ * not known; then only the start times are compared.
+ */
 static bool broker_is_near(const struct shown *shown)
 {
 	return shown->state == SHOWN_DEAD || process_start(shown->header.pid, NULL) == shown->header.start_time;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.h - what /proc tells of the processes behind a broker's sessions.
+ * process.h - adds the state of each session's process, from /proc, to a broker's status.
  *
- * Adds to each session of a status, where it can be found out: "process" (its state), "container", and "cpus" where it may not run on all. A pid
- * in a status file is the word of the file's owner, and may be another process's by now: one that did not start when the session's
- * did is not taken for it. Where broker and reader have different pid namespaces, nothing is added. Owns nothing; reads /proc alone.
+ * Adds to each session's JSON object, if it can be found out: "process" (the state), "container", and "cpus" if the
+ * process may not run on all processors. A pid in a status file is a claim of the file's owner, and may have been
+ * reused, so a process counts only if its start time is that of the session's process. Adds nothing if the broker is
+ * in another pid namespace than the reader. Owns nothing; reads only /proc.
  */
 #ifndef GPUB_SHOW_PROCESS_H
 #define GPUB_SHOW_PROCESS_H
 
 #include "read.h"
 
-#define PROCESSES_MAX 4096 /* sessions that are looked at: a file may claim any number of them */
+#define PROCESSES_MAX 4096 /* limit of sessions that are looked up, because a file may claim any number */
 
-/* "process" is one of "running", "stopped", "no main thread" (others of its threads run), "zombie", "gone". */
+/* Sets "process" to "running", "stopped", "no main thread" (other threads run), "zombie" or "gone". */
 void processes_add(struct shown *shown);
 
 #endif

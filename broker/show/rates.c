@@ -8,7 +8,7 @@
 #include "columns.h"
 #include "common/tables.h"
 
-/* Hashed as bytes: no padding. */
+/* Key of a history. Hashed as bytes, so it has no padding. */
 struct followed_key {
 	uint64_t table, id;
 };
@@ -16,7 +16,7 @@ struct followed_key {
 struct followed {
 	struct followed_key key;
 	struct history      history;
-	bool                seen; /* in this look */
+	bool                seen; /* the current look has a row for it; if not, it is freed */
 	UT_hash_handle      hh;
 };
 

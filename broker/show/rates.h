@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rates.h - what changes from one look at a broker to the next, and how it went lately: for --watch.
+ * rates.h - rates of change between looks at a broker, and histories of recent values, for --watch.
  *
- * Owns a history for each rate, and for each device, session and buffer of the last look. Another broker of the same name begins
- * anew. Knows no terminal and no clock: the caller says when it looked. Figures of a file are anybody's: one that makes no sense
- * counts as no change.
+ * Owns a history for each rate, and for each device, session and buffer of the last look. Histories begin anew for
+ * another broker of the same name. Knows no terminal and no clock: the caller passes the time. A file's counters are
+ * claims of its owner: a counter that decreases counts as unchanged.
  */
 #ifndef GPUB_SHOW_RATES_H
 #define GPUB_SHOW_RATES_H
@@ -15,12 +15,12 @@
 
 #include "read.h"
 
-#define HISTORY_MAX 40 /* looks that are remembered */
+#define HISTORY_MAX 40 /* values of a history */
 
-/* All zeroes: nothing is known. */
+/* The last values of one quantity. All zeroes: empty. */
 struct history {
-	double   values[HISTORY_MAX]; /* a ring */
-	unsigned count;               /* of all that were ever added */
+	double   values[HISTORY_MAX]; /* a ring: value number i is at i % HISTORY_MAX */
+	unsigned count;               /* number of all values that were ever added */
 };
 
 enum rate { RATE_CREATES, RATE_ACQUIRES, RATE_BYTES, RATES };
@@ -30,28 +30,29 @@ struct followed;
 /* All zeroes to begin with. */
 struct rates {
 	uint64_t         pid, start_time; /* of the broker */
-	uint64_t         counted[RATES];
-	double           looked; /* when, in seconds */
-	bool             known;  /* the two above are a look's */
-	struct history   history[RATES]; /* by the second */
-	struct followed *followed;
+	uint64_t         counted[RATES];  /* the counters at the last look */
+	double           looked;          /* time of the last look, in seconds */
+	bool             known;           /* counted and looked are set */
+	struct history   history[RATES];  /* values per second */
+	struct followed *followed; /* hash table of the histories of devices, sessions and buffers of the last look */
 };
 
 /*
- * Takes a look, at that second of a clock that only goes on; and gives each device, session and buffer of the status a "history" of the
- * memory that it has in use, that it keeps, and of how many hold it: a string of levels, "0" to "7", width of them at most. A
- * device's 7 is all of its memory, any other's its own largest value.
+ * Adds a look at the time `second` of a monotonic clock, in seconds. Sets "history" in the JSON object of each device
+ * (of the memory in use), session (of the memory that its grants keep) and buffer (of the number of grants): a string
+ * of at most `width` levels from "0" to "7". Level 7 is all memory for a device, and the largest value of the history
+ * otherwise.
  */
 void rates_look(struct rates *rates, struct shown *shown, double second, size_t width);
 
 void rates_free(struct rates *rates);
 
-/* The last one by the second; 0 where nothing is known. */
+/* Returns the latest value of a rate, per second; 0 if there is none. */
 double rates_now(const struct rates *rates, enum rate rate);
 
 /*
- * Levels as above, the oldest first; 7 is the largest value of them, or most where that is larger. Returns text, which has room
- * for width and a zero.
+ * Writes the last `width` values as levels to text, the oldest first: "0" for 0, and "1" to "7" in proportion to the
+ * largest of these values, or to `most` if that is larger. text has room for width + 1 bytes. Returns text.
  */
 char *history_levels(const struct history *history, double most, char *text, size_t width);
 

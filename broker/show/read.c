@@ -17,9 +17,9 @@
 #include "common/size.h"
 #include "records.h"
 
-#define TRIES     20  /* for the header, and for records: their broker may be writing them */
-#define TORN_MAX  128 /* records that are read again: a broker writes fewer than that at a time */
-#define CHUNK     256 /* records that are read together */
+#define TRIES     20  /* attempts to read a header or record that the broker may be writing */
+#define TORN_MAX  128 /* limit of records that are read again; a broker writes fewer at a time */
+#define CHUNK     256 /* records in one read */
 
 static void nap(void)
 {
@@ -35,7 +35,7 @@ static int refuse(const char *instance, const char *why)
 
 /* ---- the header ---- */
 
-/* The header is the word of the file's owner, who may want its reader to run out of memory. */
+/* Limits the size of the records, because a file's owner may claim any size to make the reader run out of memory. */
 static int length_check(const char *instance, const struct status_header *header, uid_t owner)
 {
 	char length[SIZE_TEXT_MAX];
@@ -49,7 +49,7 @@ static int length_check(const char *instance, const struct status_header *header
 			 instance, size_format(header->records * STATUS_RECORD_SIZE, length), SHOW_OTHERS_MAX >> 20, owner);
 }
 
-/* -EAGAIN, without an error message: it is not whole, now. */
+/* Returns 0 if the header can be used; -EAGAIN, without an error message, if it is not whole now; or another error. */
 static int header_check(const char *instance, const struct status_header *header, uid_t owner)
 {
 	if (header->magic != STATUS_MAGIC)
@@ -64,7 +64,10 @@ static int header_check(const char *instance, const struct status_header *header
 	return length_check(instance, header, owner);
 }
 
-/* What the broker was writing there when it was killed, or is writing now. False: it was writing something else. */
+/*
+ * Gets the header or record at `offset` from the file's copy, which has what the broker wrote last, or was writing
+ * when it was killed. Returns false if the copy is of something else.
+ */
 static bool read_copy(int fd, uint64_t offset, void *bytes, size_t size)
 {
 	struct status_copy copy;
@@ -77,7 +80,7 @@ static bool read_copy(int fd, uint64_t offset, void *bytes, size_t size)
 	return true;
 }
 
-/* As whole as it can be had. False: there is none. */
+/* Reads the header, or the copy of it if only the copy is whole. Returns false if the file is too short. */
 static bool read_whole_header(int fd, struct status_header *header)
 {
 	struct status_header copy;
@@ -113,10 +116,10 @@ static int read_header(struct shown *shown, int fd)
 
 struct reading {
 	int                  fd;
-	union status_record *records; /* those that are whole */
-	size_t               count, room;
-	size_t               torn; /* those that are not */
-	uint32_t             slots[TORN_MAX]; /* where the first of these are */
+	union status_record *records;         /* array of the whole records */
+	size_t               count, room;     /* number of records; entries that the array has memory for */
+	size_t               torn;            /* number of records that were not whole */
+	uint32_t             slots[TORN_MAX]; /* slots of the first TORN_MAX records that were not whole */
 };
 
 static int reading_add(struct reading *reading, const union status_record *record)
@@ -149,7 +152,7 @@ static int reading_take(struct reading *reading, union status_record *record, ui
 	return 0;
 }
 
-/* Where the file ends before its records do, the rest is not whole. */
+/* Reads `count` slots from `first` on. If the file is too short, the missing records count as not whole. */
 static int read_chunk(struct reading *reading, uint64_t first, uint64_t count)
 {
 	union status_record records[CHUNK];
@@ -165,7 +168,7 @@ static int read_chunk(struct reading *reading, uint64_t first, uint64_t count)
 	return error;
 }
 
-/* What the broker was writing is whole a moment later. */
+/* Reads records that were not whole again, a few times, because the broker may have been writing them. */
 static int read_torn(struct reading *reading)
 {
 	int error = 0;
@@ -207,7 +210,10 @@ static int read_records(struct shown *shown, int fd)
 
 /* ---- whose it is, and how its broker does ---- */
 
-/* A broker holds the lock until it is gone, wherever it runs; its pid may mean nothing in this pid namespace. */
+/*
+ * Returns whether the broker is running, stopped or dead. Only the lock shows that it is alive, because its pid may
+ * not be valid in this pid namespace.
+ */
 static enum shown_state state_of(const struct status_header *header, int fd)
 {
 	char letter;

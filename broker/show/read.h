@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * read.h - brokers' status files, as broker-status finds and reads them.
+ * read.h - finds and reads brokers' status files, for broker-status and broker-ctl.
  *
- * /dev/shm is open to everybody, so a status file is a claim of whoever owns it: its header and each record are copied once
- * and checked before use, and who owns the file is kept to be shown. What it costs is bounded: of a file that is neither root's
- * nor the caller's own SHOW_OTHERS_MAX bytes are read at most. Each record is as the broker wrote it, at some moment of the
- * reading; together they are no snapshot of a broker that goes on (records.h). Owns what it read, until shown_free(). Never maps a file (its owner could cut it short), never waits for its broker, never
- * writes or removes anything.
+ * Any user may make a file in /dev/shm, so a status file is a claim of its owner. Header and records are copied once
+ * and checked before use, and the owner is shown. The cost is limited: a file that belongs to neither root nor the
+ * caller is refused if its records are larger than SHOW_OTHERS_MAX. The records are read one after the other while
+ * the broker runs, so together they are not a snapshot (records.h). Owns the data that it has read, until
+ * shown_free(). Never maps a file, because its owner could truncate it; never waits for a broker; never writes or
+ * removes a file.
  */
 #ifndef GPUB_SHOW_READ_H
 #define GPUB_SHOW_READ_H
@@ -21,67 +22,71 @@
 #include "common/name.h"
 #include "broker/status/status.h"
 
-#define SHOW_OTHERS_MAX (8u << 20) /* bytes of another user's records: some 30,000 buffers */
+#define SHOW_OTHERS_MAX (8u << 20) /* limit of bytes of records in another user's file: some 30,000 buffers */
 
 enum shown_state { SHOWN_RUNNING, SHOWN_STOPPED, SHOWN_DEAD, SHOWN_UNREADABLE };
 
+/* The status of one broker. If state is SHOWN_UNREADABLE, only instance, state and why are set. */
 struct shown {
 	char                 instance[INSTANCE_SIZE];
 	enum shown_state     state;
-	uid_t                owner;   /* of the file */
-	bool                 guarded; /* nobody but the file's owner and root may write it */
-	bool                 trusted; /* nobody but root, the broker's own user and the caller could have written it */
-	bool                 partial; /* the broker showed what this user may see: no counters, no number of requests that wait */
+	uid_t                owner;   /* owner of the file */
+	bool                 guarded; /* only the file's owner and root may write the file */
+	bool                 trusted; /* only root, the broker's own user or the caller could have written the file */
+	bool                 partial; /* from the broker, which left out counters and what this user may not see */
 	struct status_header header;
-	json_t              *text; /* what the records say: records.h */
-	union status_record *records; /* those that are whole */
-	size_t               count;
-	size_t               unreadable; /* records that are not whole */
-	char                 why[ERROR_TEXT_MAX]; /* UNREADABLE: the error message; only instance and state are set then */
+	json_t              *text;                /* header and records as a JSON object (records.h) */
+	union status_record *records;             /* array of the records that were whole */
+	size_t               count;               /* number of records in the array */
+	size_t               unreadable;          /* number of records that were not whole */
+	char                 why[ERROR_TEXT_MAX]; /* the error message, if state is SHOWN_UNREADABLE */
 };
 
-/* "running", "stopped", "dead", "unreadable". */
+/* Returns "running", "stopped", "dead" or "unreadable". */
 const char *shown_state_name(enum shown_state state);
 
 /*
- * Reads the status of that instance, a valid name. -ENOENT: there is no such broker; -EACCES; -EFBIG: another user's has
- * too many records; -EBADMSG: what stands there is not a status file; -EAGAIN: its header is not whole. The error message is set.
- * *shown untouched on failure.
+ * Reads the status file of an instance, whose name must be valid. Returns 0, or a negative errno with the error
+ * message set and *shown unchanged: -ENOENT if there is no file, -EACCES, -EFBIG if another user's file is too large,
+ * -EBADMSG if the file is not a status file that can be read, -EAGAIN if its header is not whole.
  */
 int shown_read(struct shown *shown, const char *instance);
 
-/* The same from a descriptor; and from one of the caller's own, with what the broker answered just now. */
+/* Reads an answer of a running broker from the caller's own file. Returns as shown_read() does. */
 int shown_read_answer(struct shown *shown, const char *instance, int fd);
+
+/* Reads the status file from a descriptor. Returns as shown_read() does. */
 int shown_read_fd(struct shown *shown, const char *instance, int fd);
 
-/* The status file of that instance, to be read; or negative errno with the error message. */
+/* Opens a status file for reading. Returns the descriptor or a negative errno with the error message set. */
 int shown_open(const char *instance);
 
-/* Whether nobody but root, the broker's own user and the caller could have written that file. */
+/* Returns true if only root, the broker's own user or the caller could have written the file. */
 bool shown_file_is_trusted(int fd);
 
-/* One that could not be read, for a list: takes the error message that stands. */
+/* Sets *shown to SHOWN_UNREADABLE with the thread's error message, for a list of brokers. */
 void shown_refused(struct shown *shown, const char *instance);
 
-/* For how many seconds the status is what it is; 0 where the clock went back since. */
+/* Returns the seconds since the header was written; 0 if the system's clock was set back since. */
 uint64_t shown_age(const struct shown *shown);
 
 void shown_free(struct shown *shown);
 
-/* Where the broker says that it listens, "unix:PATH"; NULL: nowhere. */
+/* Returns the address at which the broker listens, "unix:PATH", as its file says; NULL: none. */
 const char *shown_address(const struct shown *shown);
 
+/* Names of brokers. */
 struct instances {
 	char (*names)[INSTANCE_SIZE];
 	size_t count;
 };
 
-/* Whether that text is the name of a broker that has a status file, readable or not. */
+/* Returns true if the text is the name of a broker that has a status file, readable or not. */
 bool instance_is_there(const char *text);
 
-/* Finds the instances that have a status file, in the order of their names. -ENOMEM or why /dev/shm cannot be read. */
+/* Finds all brokers with a status file, sorted by name. Returns 0 or a negative errno with the error message set. */
 int instances_find(struct instances *instances);
-int instances_add(struct instances *instances, const char *instance); /* a valid name. -ENOMEM with the error message */
+int instances_add(struct instances *instances, const char *instance); /* appends a copy of a valid name; 0 or -ENOMEM */
 void instances_free(struct instances *instances);
 
 #endif

@@ -13,8 +13,8 @@
 #include "device/device.h"
 #include "views.h"
 
-#define LISTED_MAX  1024 /* holders of a buffer, and buffers of a session; all are counted */
-#define WAITED_FOR_MAX 64 /* holders of memory that nobody uses: many buffers in it wait for the same ones */
+#define LISTED_MAX  1024  /* limit of listed holders of a buffer, and buffers of a session; counts include all */
+#define WAITED_FOR_MAX 64 /* limit of listed holders of an unused buffer's allocation: many may have equal lists */
 
 #define NUMBER(value) ((json_int_t)(value))
 #define ENDS(text)    (memchr(text, 0, sizeof(text)) != NULL)
@@ -50,15 +50,15 @@ bool record_is_good(const union status_record *record)
 	}
 }
 
-/* ---- what stands in the object ---- */
+/* ---- the JSON object ---- */
 
 struct joined {
 	struct views views;
-	uint64_t     used[DEVICE_MAX]; /* bytes of each device in buffers */
-	size_t       left; /* steps that lists may take: a broker's records need few each, and others' files are no larger */
+	uint64_t     used[DEVICE_MAX]; /* by index of the device: bytes of memory that buffers take */
+	size_t       left; /* steps left for all lists; a limit, because forged records might need very many */
 };
 
-/* Each buffer takes its own granules, or its range of shared ones. */
+/* Adds up the memory that buffers take on each device. */
 static void count_used(struct joined *joined)
 {
 	const struct view *buffers = &joined->views.view[BUFFERS];
@@ -89,7 +89,7 @@ static json_t *holder_json(const struct joined *joined, const struct status_gran
 			 "held", grant->orphaned != 0);
 }
 
-/* Takes one step: false where the list has as many as it may have. */
+/* Takes one step for an element of a list. Returns false if no steps are left, or the list has `most` elements. */
 static bool list_goes_on(struct joined *joined, const json_t *list, size_t most)
 {
 	if (!joined->left || json_array_size(list) >= most)
@@ -98,7 +98,7 @@ static bool list_goes_on(struct joined *joined, const json_t *list, size_t most)
 	return true;
 }
 
-/* Who holds it, and so whom a drain waits for. One that nobody uses any more waits until nobody maps its memory. */
+/* Returns the holders of a buffer, for which a drain waits: the grants of its uses, or all grants on its allocation. */
 static json_t *holders_json(struct joined *joined, const struct view *view, struct range range)
 {
 	size_t most = view == &joined->views.view[USES] ? LISTED_MAX : WAITED_FOR_MAX;
@@ -141,7 +141,7 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 			 holders_json(joined, view, range));
 }
 
-/* Where it maps memory. */
+/* Returns the indexes of the devices on which a session has grants. */
 static json_t *devices_json(struct joined *joined, struct range grants)
 {
 	bool seen[DEVICE_MAX] = { false };
@@ -159,7 +159,7 @@ static json_t *devices_json(struct joined *joined, struct range grants)
 	return list;
 }
 
-/* The names of the buffers that it may have leases of. */
+/* Returns the names of the buffers that a session has uses of. */
 static json_t *holds_json(struct joined *joined, struct range grants)
 {
 	const struct view *uses = &joined->views.view[OF_GRANT];
@@ -178,7 +178,7 @@ static json_t *holds_json(struct joined *joined, struct range grants)
 	return list;
 }
 
-/* NULL where the process says none. */
+/* Returns the rank; NULL: the process reported none. */
 static json_t *rank_json(uint32_t rank)
 {
 	return rank ? json_integer((json_int_t)rank - 1) : NULL;
@@ -231,7 +231,7 @@ static json_t *timeline_json(struct joined *joined, const union status_record *r
 	return object;
 }
 
-/* The session that waits, where it is one, and is there. */
+/* Sets "session" of a wait, and "pid" and "rank" if the record of the session exists. */
 static void waiter_set(const struct joined *joined, json_t *object, uint64_t id)
 {
 	const union status_record *session = view_one(&joined->views.view[SESSIONS], id);
@@ -304,7 +304,7 @@ static json_t *counters_json(const struct counters *counters)
 	return object;
 }
 
-/* Only buckets that counted something, each under its bound. */
+/* Returns the buckets of a histogram that are not empty, with their bounds as keys. */
 static json_t *buckets_json(const struct status_histogram *histogram)
 {
 	json_t *object = json_object();
@@ -356,7 +356,7 @@ static json_t *waits_json(struct joined *joined)
 	return waits;
 }
 
-/* NULL: none. */
+/* Returns the job; NULL: the broker has none. */
 static json_t *job_json(const struct view *view)
 {
 	const struct status_job *job = view->count ? &view->at[0]->job : NULL;
@@ -364,7 +364,7 @@ static json_t *job_json(const struct view *view)
 	return job ? json_pack("{s:s,s:s}", "launcher", job->launcher, "id", job->id) : NULL;
 }
 
-/* NULL: it listens nowhere that has a path. */
+/* Returns the broker's address; NULL: the broker listens at no path. */
 static json_t *address_json(const struct view *view)
 {
 	const char *address = view->count ? view->at[0]->address.address : "";

@@ -2,10 +2,10 @@
 /*
  * records.h - the records of a status file as one JSON object, with the keys that broker-status(1) documents.
  *
- * Joins what names each other: grants with their sessions, uses with grants and buffers. How many grants a buffer or a session
- * has is counted from the very records that are listed, so a row and what stands beneath it always agree. A record that names
- * what is not there is left out: the broker ended the one, or began the other, during the reading. Owns nothing. Records may be
- * anybody's: whatever they say, the object is bounded by their number.
+ * Joins records by the numbers in them: grants with sessions, uses with grants and buffers. The number of grants of a
+ * buffer or session is counted from the records, so a row agrees with the list of its holders. A grant whose session
+ * is missing, and a use whose grant is missing, are left out: one of both began or ended during the reading. Owns
+ * nothing. Records may be written by any user; whatever their contents, the object's size is limited by their number.
  */
 #ifndef GPUB_SHOW_RECORDS_H
 #define GPUB_SHOW_RECORDS_H
@@ -17,13 +17,13 @@
 
 #include "broker/status/format.h"
 
-/* All of it was written, it is of a known type, its text ends and its states are known. */
+/* Returns true if the record is whole, its type and states are known, and its texts have a NUL. */
 bool record_is_good(const union status_record *record);
 
-/* "open", "leaving" and so on. */
+/* Returns the name of the state: "open", "leaving" and so on. */
 const char *session_state_name(enum status_session_state state);
 
-/* NULL: no memory. */
+/* Returns a new JSON object of the header and the records, which must be good; NULL: no memory. */
 json_t *records_json(const struct status_header *header, const union status_record *records, size_t count);
 
 #endif

@@ -12,7 +12,7 @@
 #include "client/trust.h"
 #include "common/socket.h"
 
-unsigned refresh_seconds = 5; /* a broker asks for 200 ms, and another round may be under way */
+unsigned refresh_seconds = 5; /* the broker waits 200 ms for answers, and may be waiting for an earlier round's */
 
 static int ask(struct gpub_client *client, const struct shown *shown)
 {

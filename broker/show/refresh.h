@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refresh.h - has a broker that runs ask its clients what they wait for, so that its status file says it.
+ * refresh.h - has a running broker ask its clients what they wait for, so that the broker's status file shows the
+ * answers.
  *
- * One session of a moment, as any client's: the broker decides who may connect. It connects where the status file says that
- * its broker listens, and trusts that file no further: the broker there must be one that this user trusts (client/trust.h), and
- * of that instance. Whoever wrote the file may have named a socket that answers nobody: it waits for a bounded time, and connects
- * only where a broker could be trusted at all. Owns the connection while it lasts.
+ * Opens a short session, as any client does, at the address in the status file. The file's owner may have written any
+ * address, so this user must trust the socket's place and the broker there (client/trust.h), and the broker must have
+ * the instance's name. Each step waits for a limited time. Owns the connection while it exists.
  */
 #ifndef GPUB_SHOW_REFRESH_H
 #define GPUB_SHOW_REFRESH_H
 
 #include "read.h"
 
-/* Returns when the status file is up to date. The error message is set otherwise. */
+/* Waits until the broker's status file is up to date. Returns 0 or a negative errno with the error message set. */
 int shown_refresh(const struct shown *shown);
 
-extern unsigned refresh_seconds; /* for each step of it. Tests change it */
+extern unsigned refresh_seconds; /* time limit of each step of shown_refresh(); tests change it */
 
 #endif

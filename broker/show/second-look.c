@@ -18,7 +18,7 @@ static bool same_request(const struct status_request *one, const struct status_r
 	return one->kind == other->kind && one->since == other->since && one->generation == other->generation;
 }
 
-/* Nothing of it has moved: the same session has the same wait in both, and the timeline has the same value. */
+/* Returns true if a wait or request made no progress: both looks have it, and its timeline has the same value. */
 static bool is_in_both(const struct views *views, const struct views *others, const union status_record *wait)
 {
 	bool stream = wait->type == TRACKED_WAIT;
@@ -38,7 +38,7 @@ static bool is_in_both(const struct views *views, const struct views *others, co
 	return false;
 }
 
-/* Nothing says what it waits for. */
+/* Marks a session as partial, because what it waits for now is not known. */
 static void doubt(const struct views *views, uint64_t session)
 {
 	union status_record *record = (union status_record *)view_one(&views->view[SESSIONS], session);
@@ -56,7 +56,7 @@ static void doubt_who_moved(const struct views *views, const struct views *other
 			doubt(now, waiter_of(view->at[i]));
 }
 
-/* Who has signalled. */
+/* Marks the sessions that have signalled a timeline between the looks. */
 static void doubt_writers(const struct views *now, const struct views *before)
 {
 	const struct view *timelines = &now->view[TIMELINES];
@@ -75,7 +75,7 @@ static void doubt_all(const struct views *views)
 		doubt(views, views->view[SESSIONS].at[i]->session.id);
 }
 
-/* Nothing keeps these: they are no records any more. */
+/* Drops waits whose timeline has advanced between the looks, because they make progress. */
 static void leave_out_what_moves(union status_record *records, size_t count, const struct views *now, const struct views *before)
 {
 	const union status_record *one, *other;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * second-look.h - what has moved between two looks at a broker: programs that queue work far ahead look like a deadlock in every single
- * one.
+ * second-look.h - compares two looks at a broker for progress, because programs that queue work far ahead look like a
+ * deadlock in every single look.
  *
- * A session of which anything moved is marked as partial, for what it waits for now is not known: it signalled, a wait of it ended,
- * is new, or is for a timeline that went on. Owns nothing.
+ * Marks a session as partial if it made progress between the looks: it has signalled a timeline, one of its waits
+ * ended or is new, or a timeline that it waits for has advanced. What a partial session waits for counts as not
+ * known. Owns nothing.
  */
 #ifndef GPUB_SHOW_SECOND_LOOK_H
 #define GPUB_SHOW_SECOND_LOOK_H
@@ -14,8 +15,9 @@
 #include "broker/status/format.h"
 
 /*
- * Marks those of the second look's records, and takes the type of waits whose timeline went on. before: of the first look; NULL: there
- * were no two, so nothing shows that anything stands still. -ENOMEM with the error message set.
+ * Marks sessions in `records`, of the second look, and drops waits whose timeline has advanced by setting their type
+ * to TRACKED_NONE. before: the records of the first look; NULL: there was none, and all sessions are marked. Returns
+ * 0, or -ENOMEM with the error message set.
  */
 int looks_compare(union status_record *records, size_t count, const union status_record *before, size_t before_count);
 

@@ -14,8 +14,8 @@
 #include "broker/base/counters.h"
 #include "common/size.h"
 
-#define NUMBER_MAX 21 /* digits of a 64-bit number, with the zero */
-#define HOLDERS_MAX 64 /* lines for what one drain waits for */
+#define NUMBER_MAX 21  /* bytes of a 64-bit number in decimal, with the NUL */
+#define HOLDERS_MAX 64 /* limit of lines with holders of one buffer */
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -138,7 +138,7 @@ static void print_head(const struct shown *shown, const struct paper *paper)
 
 #define PROCESS_MAX 64
 
-/* "812 (worker)", or "812 of bob" where the broker does not tell another user's command. */
+/* Writes a holder's process to text: "812 (worker)", or "812 of bob" if the broker does not show the command. */
 static const char *process_text(const json_t *holder, char text[PROCESS_MAX])
 {
 	unsigned long long pid = json_number(holder, "pid");
@@ -166,7 +166,7 @@ const char *table_holder(const json_t *holder, char text[TABLE_HOLDER_MAX])
 	return text;
 }
 
-/* Whom a drain waits for: those that are listed, and how many more there are. */
+/* Prints a line for each listed holder that the drain of a buffer waits for, and one with the number of the others. */
 static void print_drain(const json_t *buffer, const struct paper *paper)
 {
 	uint64_t count = json_number(buffer, "grants") + json_number(buffer, "held"), listed = 0;
@@ -198,7 +198,7 @@ static void print_drains(const struct grid *buffers)
 	}
 }
 
-/* Greetings are bounded for everybody, and nobody is interested. */
+/* Returns true if the user has a quota that has a column. Others, such as of greetings, all users have by default. */
 static bool user_is_bounded(const json_t *user)
 {
 	for (size_t i = 0; i < columns_count; i++)
@@ -241,7 +241,7 @@ static bool is_filtered(const struct selection *selection)
 	return selection->of_user || selection->of_device || selection->of_holder;
 }
 
-/* Where something is looked for, tables that do not know it say nothing. */
+/* Returns true if the table is to be printed: it is selected, and has rows that filters and options ask for. */
 static bool table_matters(enum table_kind table, const json_t *rows, const struct table_options *options)
 {
 	const struct selection *selection = &options->selection;
@@ -379,7 +379,7 @@ static void print_holders(const struct paper *paper, const json_t *buffer)
 		print_line(paper, TONE_PLAIN, "  %-11s %llu more", "and by", (unsigned long long)(count - listed));
 }
 
-/* A name is longer than a line may be: it is not cut here. */
+/* The name is printed whole, even if it is longer than a line. */
 void table_whole_buffer(const json_t *buffer, const struct paper *paper)
 {
 	char text[CELL_MAX];
@@ -436,7 +436,7 @@ void table_list_add(json_t *rows, const struct shown *shown)
 	json_array_append_new(rows, row);
 }
 
-/* The error message of why one cannot be read goes to stderr: broker-status.c. */
+/* broker-status.c prints on stderr why a broker cannot be read. */
 int table_list_show(const json_t *rows, const struct table_options *options)
 {
 	struct grid grid;

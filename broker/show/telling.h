@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * telling.h - an answer of why.h while it is made: the records in order, what /proc says of the processes, the line that is being put
- * together, and the words for a process and for what it waits for.
+ * telling.h - the state of why_explain(): indexes of the records, the states of processes, the line of text that is
+ * being built, and functions that add processes and waits to the line.
  *
- * A line is printable ASCII, whatever stands in a record, and has an end: what does not fit is left out. Owns what it looks up.
+ * A line is printable ASCII, whatever a record contains, and text that does not fit is left out. Owns the indexes,
+ * the graph and the states of processes.
  */
 #ifndef GPUB_SHOW_TELLING_H
 #define GPUB_SHOW_TELLING_H
@@ -15,62 +16,62 @@
 #include "why-question.h"
 
 #define TELL_TEXT_MAX 4096
-#define TELL_HOPS_MAX 32 /* from process to process in one line */
-#define TELL_LEAVING  4  /* buffers of one device, holders of one buffer in one line */
+#define TELL_HOPS_MAX 32 /* limit of processes that one line follows, from one to the next */
+#define TELL_LEAVING  4  /* limit of draining buffers of a device, and of holders of a buffer, in one line */
 
 #define NUMBER(value) ((unsigned long long)(value))
 
-/* What a device's memory is taken by. */
+/* The buffers that take memory of one device. */
 struct taken {
-	uint64_t                    bytes;
-	size_t                      count;
-	const struct status_buffer *largest;
-	size_t                      leaving_count;
-	const struct status_buffer *leaving[TELL_LEAVING]; /* the first ones that drain */
+	uint64_t                    bytes;                 /* memory of all live buffers */
+	size_t                      count;                 /* number of live buffers */
+	const struct status_buffer *largest;               /* the live buffer with most memory; NULL: none */
+	size_t                      leaving_count;         /* number of buffers that drain or are being freed */
+	const struct status_buffer *leaving[TELL_LEAVING]; /* the first of the buffers that leaving_count counts */
 };
 
 struct telling {
 	const struct why    *why;
 	struct views         views;
 	struct why_graph     graph;
-	struct telling_node *nodes; /* of each session */
-	char                 text[TELL_TEXT_MAX];
-	size_t               length;
+	struct telling_node *nodes;               /* array, by node (why-graph.h): the process of each session */
+	char                 text[TELL_TEXT_MAX]; /* the line */
+	size_t               length;              /* of text */
 	struct why_found     found;
-	unsigned             hops;
-	uint64_t             followed[TELL_HOPS_MAX]; /* sessions */
-	size_t               steps; /* that are left for all lines together: records may be made so that there is no end */
-	struct taken         taken[DEVICE_MAX];
+	unsigned             hops; /* number of sessions in followed */
+	uint64_t             followed[TELL_HOPS_MAX]; /* ids of the sessions that the line has followed, in order */
+	size_t               steps; /* steps left for all lines; a limit, because forged records might take very long */
+	struct taken         taken[DEVICE_MAX]; /* by the broker's index of the device */
 };
 
-/* False: no memory; telling_end() is fine then, too. */
+/* Makes indexes and graph from the records. Returns false if there is no memory; call telling_end() in either case. */
 bool telling_begin(struct telling *telling, const struct why *why);
 void telling_end(struct telling *telling);
 
-/* Adds to the line. */
+/* Adds text to the line. */
 void tell(struct telling *telling, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Says the line, and begins the next one. */
+/* Passes the line to why->say(), and begins a new line. */
 void tell_line(struct telling *telling);
 
-void tell_age(struct telling *telling, uint64_t since);
-void tell_process(struct telling *telling, const struct status_session *session);
-void tell_waiter(struct telling *telling, uint64_t session);
-void tell_wait(struct telling *telling, const union status_record *wait);
+void tell_age(struct telling *telling, uint64_t since); /* adds the time since then: "12 s: " */
+void tell_process(struct telling *telling, const struct status_session *session); /* adds a session's process */
+void tell_waiter(struct telling *telling, uint64_t session);              /* adds the process of a session that waits */
+void tell_wait(struct telling *telling, const union status_record *wait); /* adds what is waited for */
 
-/* A command with a process's number, between before and after; nothing where that number means nothing here. */
+/* Adds a command: before, the pid, after. Adds nothing if pids of the records are not valid for this reader. */
 void tell_command(struct telling *telling, const char *before, uint64_t pid, const char *after);
 
-/* What /proc says of it; zeros where nobody can tell. */
+/* Returns the state of the session's process, looked up once; all zeroes if not known. */
 struct process_seen telling_look(struct telling *telling, const struct status_session *session);
 
-bool telling_named(const struct telling *telling, size_t node); /* some line names it */
+bool telling_named(const struct telling *telling, size_t node); /* true: a line has named this session's process */
 
-/* What there is by that number, or NULL. */
+/* Return the record with this number, or NULL. */
 const struct status_session *telling_session(const struct telling *telling, uint64_t id);
 const struct status_buffer *telling_buffer(const struct telling *telling, uint64_t generation);
 
-/* Of a TRACKED_WAIT or a TRACKED_REQUEST. */
+/* Return the id of the session, and the beginning in milliseconds since 1970, of a TRACKED_WAIT or TRACKED_REQUEST. */
 uint64_t wait_session_of(const union status_record *wait);
 uint64_t wait_since_of(const union status_record *wait);
 

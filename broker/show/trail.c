@@ -36,7 +36,7 @@ static int compare(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-/* What is being written, or was never written, is passed over. Returns the number of the newest one. */
+/* Reads all whole events whose number is at most `most`. Returns the number of the newest. */
 static uint64_t read_ring(struct trail *trail, int fd, uint64_t most)
 {
 	ssize_t got = pread(fd, trail->events, sizeof trail->events, STATUS_RING);
@@ -57,8 +57,10 @@ static uint64_t read_ring(struct trail *trail, int fd, uint64_t most)
 }
 
 /*
- * Twice: an event may be written where the reading has been, and a newer one where it is yet to come. What the first reading has
- * was written before the second one begins, and so was all that is older. So nobody who follows misses one between two others.
+ * Reads the ring twice, and keeps only events of the second reading up to the newest of the first. During one
+ * reading, an event may be written before the position that is being read, and a newer one after it, so the older one
+ * would be missing. Events up to the newest of the first reading are all written before the second begins, so none is
+ * missing between others.
  */
 int trail_read(struct trail *trail, const char *instance, int fd)
 {
@@ -106,7 +108,7 @@ static void add_text(json_t *object, const char *key, const char *text)
 	json_object_set_new(object, key, json_string(text));
 }
 
-/* jansson frees what it is given also when it fails, so a NULL anywhere only leaves a key out. */
+/* Adds a process as an object. jansson also frees a value that it cannot add: without memory, only a key is missing. */
 static void add_party(json_t *object, const char *key, uint64_t session, uint32_t pid, uint32_t uid)
 {
 	json_t *party = json_object();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trail.h - what happened in a broker, as the ring of its status file says: for broker-ctl events.
+ * trail.h - reads the events in the ring of a status file, for broker-ctl events.
  *
- * The file is a claim of whoever owns it: each event is copied once and checked before use. What it costs is bounded by the ring.
- * Owns nothing. Never maps the file, waits for its broker, or writes.
+ * The file is a claim of its owner, so each event is copied once and checked before use. The cost is limited by the
+ * size of the ring. Owns nothing. Never maps the file, waits for the broker, or writes.
  */
 #ifndef GPUB_SHOW_TRAIL_H
 #define GPUB_SHOW_TRAIL_H
@@ -14,20 +14,23 @@
 
 #include "broker/status/format.h"
 
-#define TRAIL_VERSION 1 /* of the keys of trail_json() and what they mean; new keys do not count */
+#define TRAIL_VERSION 1 /* of the keys of trail_json() and their meaning; not raised if keys are added */
 
 struct trail {
-	struct status_event events[STATUS_EVENTS]; /* those that are whole, oldest first */
+	struct status_event events[STATUS_EVENTS]; /* the events that were whole, the oldest first */
 	size_t              count;
 };
 
-/* Reads the ring of that file; instance: for the error message. -EAGAIN: it is no status file, or not yet; -EBADMSG: of another version. */
+/*
+ * Reads the ring of a status file. instance: for the error message. Returns 0, or a negative errno with the error
+ * message set: -EAGAIN if the file is not a status file, or not yet; -EBADMSG if its format is of another version.
+ */
 int trail_read(struct trail *trail, const char *instance, int fd);
 
-/* As the log would say it. text: as event_text() has it. */
+/* Writes the event to text as the log would show it. Returns text. */
 const char *trail_text(const struct status_event *event, char text[EVENT_TEXT_MAX]);
 
-/* A new object, with all that is known. NULL: there is no memory. */
+/* Returns a new JSON object with all fields of the event that are set. NULL: no memory. */
 json_t *trail_json(const struct status_event *event);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * views.h - the records of a status file, those of one type in the order of a number that they hold: an index.
+ * views.h - indexes of the records of a status file: each view has the records of one type, sorted by one of their
+ * numbers, the key.
  *
- * A record is found by its number, and those that name it lie side by side, always in the same order. Owns arrays of pointers;
- * the records are the caller's.
+ * A search finds a record by its number, and all records with a key, which are next to each other and always in the
+ * same order. Owns the arrays of pointers; the caller owns the records.
  */
 #ifndef GPUB_SHOW_VIEWS_H
 #define GPUB_SHOW_VIEWS_H
@@ -13,38 +14,40 @@
 
 #include "broker/status/format.h"
 
-/* What records add up to. */
+/* Sums over grants, or over the grants of uses. */
 struct sums {
-	uint64_t orphaned, bytes, uses;
+	uint64_t orphaned; /* number of orphaned grants */
+	uint64_t bytes;    /* of the grants */
+	uint64_t uses;     /* number of uses under the grants */
+};
+
+/* An index. Prefix sums give the sums of all records with a key by two searches, however many records have the key. */
+struct view {
+	const union status_record **at;         /* the records, sorted by key */
+	struct sums                *before;     /* before[i]: sums over the records 0 to i - 1; has count + 1 entries */
+	size_t                      count, key; /* number of records; offset of the key in a record */
 };
 
 /*
- * A view has sums, too: what the records in front of each one add up to. So whatever the records of a key come to, and however
- * many have it, takes two searches.
+ * The views, each with its key. A grant whose session is missing, and a use whose grant is missing, are in no view. A
+ * view depends only on views before it in this list.
  */
-struct view {
-	const union status_record **at;
-	struct sums                *before; /* one more than there are records */
-	size_t                      count, key; /* key: where it stands in the record */
-};
-
-/* A record that names what is not there is in no view. Each view looks at those above it. */
 enum {
-	DEVICES,
-	USERS,
-	SESSIONS,
-	BUFFERS,
-	GRANTS,
-	USES,          /* by generation */
-	OF_GRANT,      /* uses, by grant */
-	OF_SESSION,    /* grants, by session */
-	OF_ALLOCATION, /* grants, by allocation */
-	TIMELINES,     /* by generation */
-	WAITS,         /* of streams, by session */
-	REQUESTS,      /* by session */
+	DEVICES,       /* by index */
+	USERS,         /* by uid */
+	SESSIONS,      /* by id */
+	BUFFERS,       /* by generation */
+	GRANTS,        /* by id */
+	USES,          /* by generation of the buffer */
+	OF_GRANT,      /* all uses, sorted by the id of their grant */
+	OF_SESSION,    /* all grants, sorted by the id of their session */
+	OF_ALLOCATION, /* all grants, sorted by the serial of their allocation */
+	TIMELINES,     /* by generation of the buffer */
+	WAITS,         /* waits of streams, by id of the session */
+	REQUESTS,      /* by id of the session */
 	ADDRESSES,
 	JOBS,
-	TIMES,         /* by what is timed */
+	TIMES,         /* histograms, by enum histogram_id */
 	VIEWS
 };
 
@@ -52,28 +55,31 @@ struct views {
 	struct view view[VIEWS];
 };
 
-/* Those with one key. */
+/* The indexes begin to end - 1 of a view. */
 struct range {
 	size_t begin, end;
 };
 
-/* False: no memory; views_free() is fine then, too. */
+/* Makes all views. Returns false if there is no memory; call views_free() in either case. */
 bool views_make(struct views *views, const union status_record *records, size_t count);
 void views_free(struct views *views);
 
-/* Where those with that key begin, or with a greater one. */
+/* Returns the index of the first record whose key is `key` or greater; view->count: there is none. */
 size_t view_find(const struct view *view, uint64_t key);
 
-/* Whether there is an i-th one, and it has that key. */
+/* Returns true if index i is in the view, and the record there has the key. */
 bool view_has(const struct view *view, size_t i, uint64_t key);
 
-/* The first one with that key, or NULL. */
+/* Returns the first record with the key, or NULL. */
 const union status_record *view_one(const struct view *view, uint64_t key);
 
+/* Returns the range of all records with the key. */
 struct range view_range(const struct view *view, uint64_t key);
+
+/* Returns the sums over a range. */
 struct sums  view_sums(const struct view *view, struct range range);
 
-/* A use's grant. */
+/* Returns the grant of a use, or NULL. */
 const union status_record *views_grant_of(const struct views *views, const union status_record *use);
 
 #endif

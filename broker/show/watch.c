@@ -26,11 +26,11 @@
 #include "process.h"
 #include "rates.h"
 
-#define TEXT_MAX    1024 /* of a line: no terminal is wider */
-#define HISTORY     10   /* columns of a history in the head */
-#define ROW_HISTORY 8    /* and of one in a row */
-#define DEVICES_MAX 4    /* that have a line; and no more than a quarter of the screen */
-#define NO_KEYS_MAX 8    /* times that the terminal says it has a key, and has none: it is gone */
+#define TEXT_MAX    1024 /* bytes of a line with the NUL: no terminal is wider */
+#define HISTORY     10   /* width of a history in the head, in characters */
+#define ROW_HISTORY 8    /* width of a history in a row, in characters */
+#define DEVICES_MAX 4    /* limit of lines for devices; another limit is a quarter of the screen */
+#define NO_KEYS_MAX 8    /* after more successive reports of a key without a key, the terminal counts as gone */
 
 static const enum table_kind tabs[] = { TABLE_SESSIONS, TABLE_BUFFERS, TABLE_USERS };
 
@@ -39,14 +39,14 @@ static const enum table_kind tabs[] = { TABLE_SESSIONS, TABLE_BUFFERS, TABLE_USE
 struct watch {
 	const char      *instance;
 	struct selection selection;
-	struct shown     shown; /* the last one that could be read */
-	char             trouble[ERROR_TEXT_MAX]; /* why it cannot be read now; "" */
+	struct shown     shown; /* the last status that could be read */
+	char             trouble[ERROR_TEXT_MAX]; /* why the status cannot be read now; "": it can */
 	struct rates     rates;
-	unsigned         tab;
-	size_t           first, rows, room; /* row at the top; how many there are; how many have room */
-	int              line;  /* the next one */
-	bool             utf8, color, paused, ended;
-	unsigned         seconds, no_keys;
+	unsigned         tab;               /* index in tabs of the table that is shown */
+	size_t           first, rows, room; /* index of the top row; number of all rows; number of rows that fit */
+	int              line;              /* line of the screen that put() writes next */
+	bool             utf8, color, paused, ended; /* ended: the user quits */
+	unsigned         seconds, no_keys;           /* interval of looks; successive reports of a key without a key */
 };
 
 /* ---- signals ---- */
@@ -60,7 +60,7 @@ static void on_signal(int number)
 
 static const int fatal[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
-/* They are delivered while it waits, and at no other time. */
+/* Handles signals that end the program, and blocks them except during ppoll(2). *before gets the former mask. */
 static void signals_take(sigset_t *before)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -85,7 +85,7 @@ static void signals_raise(const sigset_t *before)
 
 /* ---- lines ---- */
 
-/* Printable ASCII, no wider than the screen. */
+/* Writes the next line of the screen: printable ASCII, cut at the screen's width. */
 static void put(struct watch *watch, attr_t attributes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static void put(struct watch *watch, attr_t attributes, const char *format, ...)
@@ -113,7 +113,7 @@ static attr_t tone_attributes(const struct watch *watch, enum tone tone)
 	return (attr_t)COLOR_PAIR(tone == TONE_WARNING ? 1 : 2);
 }
 
-/* Draws levels over what stands there: eight of them, in what the terminal can show. */
+/* Draws a history of levels "0" to "7" at a position: as block characters, or as ASCII if the terminal has no UTF-8. */
 static void put_history(const struct watch *watch, int line, int column, const char *levels)
 {
 	static const char *const marks[2][8] = { { "_", ".", ":", "-", "=", "+", "*", "#" },
@@ -237,7 +237,7 @@ static void put_tabs(struct watch *watch)
 			 watch->first + watch->room < watch->rows ? watch->first + watch->room : watch->rows, watch->rows);
 }
 
-/* Where a history begins; -1: it has none. */
+/* Returns the position of the column "history" in a line, in characters; -1: the table has none. */
 static int history_column(const struct grid *grid)
 {
 	size_t column = 0;
@@ -267,7 +267,7 @@ static void put_rows(struct watch *watch, const struct grid *grid)
 	}
 }
 
-/* Below the head: the tabs and the heading, and the keys at the bottom. */
+/* Draws the tabs and the table below the head, and leaves a line for the keys at the bottom. */
 static int put_table(struct watch *watch)
 {
 	const struct paper paper = { .width = COLS > 0 ? (size_t)COLS : 1, .now = time(NULL) };
@@ -311,7 +311,7 @@ static double seconds_now(void)
 	return (double)now_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
-/* What cannot be read now stays as it was. */
+/* Reads the broker's status. On error keeps the last status, and sets watch->trouble. */
 static int look(struct watch *watch)
 {
 	struct shown shown;
@@ -331,7 +331,7 @@ static int look(struct watch *watch)
 
 /* ---- keys ---- */
 
-/* The next or last column of the table, and the table is sorted by it. */
+/* Sorts the table by the next column (step 1) or the previous one (step -1). */
 static void sort_by(struct watch *watch, int step)
 {
 	const struct column *of[GRID_COLUMNS_MAX];
@@ -429,7 +429,7 @@ static void keys_take(struct watch *watch, bool readable)
 	watch->no_keys = readable && !count ? watch->no_keys + 1 : 0;
 }
 
-/* Until that second, or a key, another size of the screen, or a signal. */
+/* Waits until the time `second`, a key, a new size of the screen or a signal, and handles the keys. */
 static int wait_until(struct watch *watch, double second, const sigset_t *mask)
 {
 	double left = second - seconds_now();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch.h - broker-status --watch: a broker's status on the whole terminal, again and again.
+ * watch.h - broker-status --watch: shows a broker's status on the whole terminal, and updates it at intervals.
  *
- * Reads the status file and /proc, as the tables do: a broker that is watched does nothing for it, and one that is stopped, dead or not
- * there yet is watched as well. Owns the terminal while it runs, and restores it however it ends but by SIGKILL. What is shown are the
- * rows of grid.h, with a history that rates.h keeps.
+ * Reads the status file and /proc, as the tables do, so that watching costs the broker nothing, and a stopped, dead
+ * or missing broker can be watched, too. Shows rows of grid.h, with histories of rates.h. Owns the terminal while it
+ * runs, and restores the terminal at any end but by SIGKILL.
  */
 #ifndef GPUB_SHOW_WATCH_H
 #define GPUB_SHOW_WATCH_H
@@ -12,8 +12,9 @@
 #include "table.h"
 
 /*
- * Until the user ends it; a signal that ends it is raised once the terminal is restored. -ENOTSUP: it was built without ncurses;
- * -ENOTTY: there is no terminal, or one that cannot be used; -ENOENT and others of shown_read(): at first, the broker cannot be shown.
+ * Shows the broker every `seconds` seconds until the user quits. A signal that ends the program is raised again after
+ * the terminal is restored. Returns 0, or a negative errno with the error message set: -ENOTSUP if built without
+ * ncurses, -ENOTTY without a usable terminal, or an error of shown_read() at the first look.
  */
 int watch_show(const char *instance, const struct table_options *options, unsigned seconds);
 

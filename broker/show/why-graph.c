@@ -50,7 +50,7 @@ const union status_record *why_creator(const struct why_graph *graph, const char
 	return found ? *found : NULL;
 }
 
-/* Of both views each grant's session is there. */
+/* Both views have only grants whose session exists (views.h), so why_holder() finds it. */
 struct holders why_holders(const struct views *views, const struct status_buffer *buffer)
 {
 	struct holders holders = { .views = views, .view = &views->view[USES] };
@@ -79,7 +79,7 @@ struct adding {
 	struct why_graph          *graph;
 	uint32_t                   from;
 	const union status_record *wait;
-	bool                       failed; /* no memory */
+	bool                       failed; /* there was no memory for an edge */
 };
 
 static void edge_add(struct adding *adding, uint64_t session)
@@ -127,8 +127,9 @@ static void edges_of_drain(struct adding *adding, uint64_t generation)
 }
 
 /*
- * What it waits for may be more than is known: it goes on, it has not said what it waits for now, or not all of it. Who was never
- * asked has mapped no timeline.
+ * Returns true if the session may wait for more than its records show: it made progress, has not answered INQUIRE or
+ * not completely, or is not open. A session that was never asked has mapped no timeline, so its records show
+ * everything.
  */
 static bool says_too_little(const struct status_session *session)
 {
@@ -136,7 +137,10 @@ static bool says_too_little(const struct status_session *session)
 	       session->state != STATUS_OPEN;
 }
 
-/* False: it ends without one of the processes in a circle. Its own writer may be another stream of the same one. */
+/*
+ * Adds the edge of a stream's wait, to the session that writes the timeline. Returns false if the wait may end
+ * without another known session. If the session is the timeline's own writer, adds no edge and returns true.
+ */
 static bool edge_of_wait(struct adding *adding, const struct status_wait *wait)
 {
 	const struct status_timeline *timeline = why_awaited(adding->graph->views, wait);
@@ -148,8 +152,9 @@ static bool edge_of_wait(struct adding *adding, const struct status_wait *wait)
 }
 
 /*
- * The same of what waits in the broker. An acquire ends when anybody creates the name, and a create when anybody unlinks a buffer, or
- * another program frees memory; what has a time limit ends by itself.
+ * Adds the edges of a request, and returns false if the request may end without another known session. Only a drain
+ * without a timeout has edges: any process may end an acquire by creating the name, or a create by freeing memory,
+ * and a request with a timeout ends by itself.
  */
 static bool edges_of_request(struct adding *adding, const struct status_request *request)
 {
@@ -194,16 +199,16 @@ static bool edges_make(struct why_graph *graph)
 
 /* ---- circles ---- */
 
-/* Nodes that neither lead to a circle nor come from one are taken out; what is left has circles between each two of them. */
+/* The search for circles: nodes are removed until each remaining one has an edge from and to remaining ones. */
 struct peeling {
 	struct why_graph *graph;
-	size_t            nodes;
-	bool             *alive;
-	uint32_t         *out, *in; /* edges from and to nodes that are alive */
-	size_t           *back, *back_first; /* edges by their to */
-	uint32_t         *queue;
+	size_t            nodes;             /* number of all nodes */
+	bool             *alive;             /* by node: it is not removed */
+	uint32_t         *out, *in;          /* by node: number of its edges to and from nodes that are alive */
+	size_t           *back, *back_first; /* edges sorted by `to`; by node: index in back of the first edge to it */
+	uint32_t         *queue;             /* removed nodes whose edges are still counted in out and in */
 	size_t            queued;
-	uint32_t         *seen; /* in which walk a node was passed last */
+	uint32_t         *seen; /* by node: number of the latest walk of circle_find() that passed it */
 };
 
 static void node_drop(struct peeling *peeling, uint32_t node)
@@ -238,7 +243,10 @@ static void peel(struct peeling *peeling)
 	}
 }
 
-/* The first edge of a node that leads on. One that is alive has one, and it is never one before that which was it once. */
+/*
+ * Returns the first edge of a node to a node that is alive. A node that is alive has one. Since nodes are only
+ * removed, the result never moves back, and graph->on keeps it for the next call.
+ */
 static size_t edge_on(struct peeling *peeling, uint32_t node)
 {
 	size_t *i = &peeling->graph->on[node];
@@ -248,7 +256,7 @@ static size_t edge_on(struct peeling *peeling, uint32_t node)
 	return *i;
 }
 
-/* A node of the circle to which the first edges lead from there. */
+/* Follows edge_on() from the node until a node repeats. Returns that node, which is in a circle. */
 static uint32_t circle_find(struct peeling *peeling, uint32_t node, uint32_t walk)
 {
 	while (peeling->seen[node] != walk) {
@@ -258,7 +266,7 @@ static uint32_t circle_find(struct peeling *peeling, uint32_t node, uint32_t wal
 	return node;
 }
 
-/* The lowest of the circle. */
+/* Returns the lowest node of the circle that `start` is in. */
 static uint32_t circle_lowest(struct peeling *peeling, uint32_t start)
 {
 	uint32_t node = start, lowest = start;
@@ -311,7 +319,7 @@ static void degrees_count(struct peeling *peeling)
 		peeling->alive[i] = true;
 }
 
-/* Each node's part of back is filled from its end, so that first then has where it begins. */
+/* Fills back and back_first by a counting sort. Each node's part is filled from its end to its beginning. */
 static void back_fill(struct peeling *peeling)
 {
 	const struct why_graph *graph = peeling->graph;
@@ -325,8 +333,9 @@ static void back_fill(struct peeling *peeling)
 }
 
 /*
- * Nobody knows which wait of a process its streams have come to. So a deadlock is only among those of which each wait leads to one
- * of them: who has another wait, or leads to such a one, may go on.
+ * Removes nodes that may make progress. It is not known which of its waits a session's streams have reached, so a
+ * node is in a deadlock only if every one of its waits leads to a node in the deadlock: nodes that are open or have
+ * no edges are removed, and all nodes with an edge to a removed node.
  */
 static void drop_who_may_go_on(struct peeling *peeling)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why-graph.h - which session waits for which other, from the records of a status file, and the circles in that.
+ * why-graph.h - the graph of which session waits for which, from the records of a status file, and its deadlocks:
+ * circles of sessions that wait for each other.
  *
- * A node is a session, by its place among the sessions in the order of their numbers. An edge says that a wait of one cannot end
- * before another one does something: signals or closes. Everything is in a fixed order, so the same records give the same
- * answer. Bounded by the number of the records, whatever they say. Owns its arrays; knows no processes and says nothing.
+ * A node is the index of a session in the view SESSIONS. An edge from one session to another is a wait of the first
+ * that cannot end before the second signals or closes. The order of everything is fixed, so equal records give equal
+ * results. Work is limited by the number of records, whatever their contents. Owns its arrays; knows no processes;
+ * prints nothing.
  */
 #ifndef GPUB_SHOW_WHY_GRAPH_H
 #define GPUB_SHOW_WHY_GRAPH_H
@@ -12,42 +14,48 @@
 #include "views.h"
 
 struct why_edge {
-	uint32_t                   from, to;
-	const union status_record *wait; /* a TRACKED_WAIT or a TRACKED_REQUEST */
+	uint32_t                   from, to; /* nodes */
+	const union status_record *wait;     /* the wait: a TRACKED_WAIT or a TRACKED_REQUEST */
 };
 
 struct why_graph {
 	const struct views        *views;
-	struct why_edge           *edges; /* in the order of from; those of a node in the order of its waits */
-	size_t                     count, room;
-	size_t                    *first;  /* of each node; and of one behind the last */
-	size_t                    *circle; /* edges of all circles, one circle after the other, each from its lowest node */
-	size_t                     circle_edges;
-	bool                      *open;   /* of each node: it may go on, by what it waits for or by what is not known of it */
-	size_t                    *on;     /* of each node in a circle: the edge by which that goes on */
-	uint32_t                  *circle_of; /* of each node: the number of its circle, from 1; 0: it is in none */
-	uint32_t                   circles;
-	const union status_record **creates; /* that wait, by name */
+	struct why_edge           *edges; /* array, sorted by from; the edges of a node are in the order of its waits */
+	size_t                     count, room; /* number of edges; entries that the array has memory for */
+	size_t                    *first;  /* by node: index of its first edge; the entry after the last node: count */
+	size_t                    *circle; /* indexes of all circles' edges: circle by circle, from the lowest node */
+	size_t                     circle_edges; /* number of entries in circle */
+	bool                      *open;   /* by node: the session may go on without the sessions that it waits for */
+	size_t                    *on;     /* by node: for a node in a circle, the index of its edge in the circle */
+	uint32_t                  *circle_of; /* by node: number of its circle, from 1; 0: none */
+	uint32_t                   circles;   /* number of circles */
+	const union status_record **creates;  /* array of the creates that wait, sorted by name */
 	size_t                     creates_count;
-	size_t                     budget; /* steps that are left */
+	size_t                     budget; /* steps left for making edges of drains */
 };
 
-/* False: no memory; why_graph_free() is fine then, too. */
+/* Makes edges and circles. Returns false if there is no memory; call why_graph_free() in either case. */
 bool why_graph_make(struct why_graph *graph, const struct views *views, size_t records);
 void why_graph_free(struct why_graph *graph);
 
 /* ---- what a wait is for ---- */
 
-/* The timeline that a stream's wait is for, where it is there and has neither reached the value nor ended. NULL: nothing waits. */
+/* Returns the timeline that a stream waits for. NULL: missing, or the wait is over: value reached, timeline ended. */
 const struct status_timeline *why_awaited(const struct views *views, const struct status_wait *wait);
 
-/* Whether the one before it waits for the same timeline, and so for less: that one is told. */
+/*
+ * Returns true if the wait at index wait - 1 of WAITS is of the same session, for the same timeline, and not over.
+ * Its value is not larger, so this wait needs no explanation of its own.
+ */
 bool why_repeats(const struct views *views, size_t wait);
 
-/* The create of that name that waits itself, or NULL. */
+/* Returns a create of the name that waits for memory, or NULL. */
 const union status_record *why_creator(const struct why_graph *graph, const char *name);
 
-/* The grants that keep a buffer's memory, in the order of their numbers: of those who use it, or if nobody does, who map the memory. */
+/*
+ * The grants that keep a buffer's memory: those with a use of the buffer; or, if it has no uses, those on its
+ * allocation. The range is one of the view USES or OF_ALLOCATION.
+ */
 struct holders {
 	const struct views *views;
 	const struct view  *view;
@@ -55,10 +63,10 @@ struct holders {
 };
 struct holders why_holders(const struct views *views, const struct status_buffer *buffer);
 
-/* The one at that place of the range, and its session. */
+/* Returns the grant at index i, which is in holders->range, and sets *session to its session. */
 const struct status_grant *why_holder(const struct holders *holders, size_t i, const struct status_session **session);
 
-/* The place of that session; false: there is none. */
+/* Sets *node to the node of the session with this id. Returns false if there is no such session. */
 bool why_node(const struct views *views, uint64_t session, uint32_t *node);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* why-question.h - what why.h is asked, and how many answers there are. Owns nothing. */
+/* why-question.h - the arguments and the result of why_explain(). Owns nothing. */
 #ifndef GPUB_SHOW_WHY_QUESTION_H
 #define GPUB_SHOW_WHY_QUESTION_H
 
@@ -10,22 +10,26 @@
 #include "broker/status/format.h"
 #include "look.h"
 
-#define WHY_STILL_S 1 /* for so long nothing of a deadlock has moved: whoever asks looks twice, and marks the sessions that go on as partial */
+/*
+ * Seconds between the two looks that the caller takes, after which it marks the sessions that made progress as
+ * partial (second-look.h). So no session of a reported deadlock has made progress for this time.
+ */
+#define WHY_STILL_S 1
 
 struct why {
 	const union status_record *records;
 	size_t                     count;
-	const char                *about; /* a buffer's name, or the number of a process; NULL: everything that waits */
-	bool                       live;  /* the broker goes on; else what it knew last is told */
-	uint64_t                   now_ms; /* since 1970 */
-	void (*look)(uint64_t pid, struct process_seen *seen); /* process_look(); NULL: the numbers mean nothing here */
-	void (*say)(void *context, const char *line); /* printable ASCII, without a newline */
-	void *context;
+	const char                *about;  /* a buffer's name or a pid; NULL: everything that waits */
+	bool                       live;   /* the broker lives; false: records of a dead broker */
+	uint64_t                   now_ms; /* the time, in milliseconds since 1970 */
+	void (*look)(uint64_t pid, struct process_seen *seen); /* process_look(); NULL: pids are not valid here */
+	void (*say)(void *context, const char *line);          /* gets each line: printable ASCII, without a newline */
+	void *context; /* the first argument of say() */
 };
 
 struct why_found {
-	size_t   lines;
-	unsigned deadlocks;
+	size_t   lines;     /* number of lines passed to say(), except the one that nothing waits */
+	unsigned deadlocks; /* number of deadlocks that were reported */
 };
 
 #endif

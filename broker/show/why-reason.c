@@ -23,7 +23,10 @@ static bool tell_stopped(struct telling *telling, const struct status_session *s
 	return true;
 }
 
-/* True: it is clear what to do, and what it waits for itself does not matter. Of the dead the broker knows more than /proc does. */
+/*
+ * If the process is dead, stopped or cut off, adds that and what to do, and returns true: its own waits do not matter
+ * then. For a dead process the broker's record is used before /proc, because the broker knows more.
+ */
 static bool tell_end(struct telling *telling, const struct status_session *session)
 {
 	static const struct {
@@ -52,7 +55,7 @@ static const char *runs(struct telling *telling, const struct status_session *se
 	return telling_look(telling, session).headless ? "runs, without its main thread, which has ended," : "runs";
 }
 
-/* It is in this line already. */
+/* Returns true if the line has followed the session already. */
 static bool is_followed(const struct telling *telling, uint64_t session)
 {
 	for (unsigned i = 0; i < telling->hops; i++)
@@ -61,7 +64,7 @@ static bool is_followed(const struct telling *telling, uint64_t session)
 	return false;
 }
 
-/* The first thing that it waits for, of another process than those in this line if there is one; NULL: nothing that is known. */
+/* Returns a wait of the session, preferably for a writer that the line has not followed yet; NULL: none is known. */
 static const union status_record *first_wait(struct telling *telling, uint64_t session)
 {
 	const struct view *waits = &telling->views.view[WAITS], *requests = &telling->views.view[REQUESTS];
@@ -213,7 +216,7 @@ static void tell_taken(struct telling *telling, uint64_t device, const struct ta
 	    size_format(taken->largest->allocated, largest), taken->largest->name);
 }
 
-/* The memory on its way back first: it needs no decision. */
+/* Adds the draining buffers of the device, whose memory will come back; if there are none, the live buffers. */
 static void tell_memory(struct telling *telling, const struct status_request *create)
 {
 	static const struct taken none;

@@ -31,7 +31,7 @@ static void tell_link(struct telling *telling, const struct why_edge *edge)
 	tell(telling, edge->wait->type == TRACKED_WAIT ? " writes" : " uses");
 }
 
-/* From when on none of them could go on. */
+/* Returns when the deadlock was complete: the time at which its latest wait began. */
 static uint64_t circle_since(const struct why_graph *graph, size_t first, size_t end)
 {
 	uint64_t since = 0;
@@ -65,7 +65,7 @@ static void say_circle(struct telling *telling, unsigned number, size_t first, s
 
 /* ---- what is asked about ---- */
 
-/* The number that it is; 0: it is none. */
+/* Returns the pid that the text is; 0: the text is no pid. */
 static uint64_t pid_of(const char *about)
 {
 	size_t digits = strspn(about, "0123456789");
@@ -149,7 +149,7 @@ static void say_wait(struct telling *telling, const union status_record *wait)
 	tell_line(telling);
 }
 
-/* In the order of the sessions; of each first its streams, then its requests. */
+/* Explains all waits, in the order of the sessions: for each session first its streams' waits, then its requests. */
 static void say_waits(struct telling *telling)
 {
 	const struct view *waits = &telling->views.view[WAITS], *requests = &telling->views.view[REQUESTS];
@@ -167,7 +167,7 @@ static void say_waits(struct telling *telling)
 	}
 }
 
-/* An unlinked buffer that is asked about, for which nobody waits. */
+/* Explains the unlinked buffers of the name why->about, if no request waits for one. */
 static void say_draining(struct telling *telling)
 {
 	const struct view *buffers = &telling->views.view[BUFFERS];
@@ -183,7 +183,7 @@ static void say_draining(struct telling *telling)
 	}
 }
 
-/* A process that is asked about, and waits for nothing. */
+/* Says what the process why->about does, if it waits for nothing. */
 static void say_process(struct telling *telling)
 {
 	const struct view *sessions = &telling->views.view[SESSIONS];
@@ -198,7 +198,7 @@ static void say_process(struct telling *telling)
 		}
 }
 
-/* Waits that are not known may be the very ones. */
+/* Lists the sessions that have not answered INQUIRE, because their unknown waits may be the cause of others. */
 static void say_silent(struct telling *telling)
 {
 	const struct view *sessions = &telling->views.view[SESSIONS];
@@ -214,7 +214,10 @@ static void say_silent(struct telling *telling)
 	}
 }
 
-/* A create over its quota does not wait, so nothing of it is left to be seen but the quota. */
+/*
+ * Returns true if a quota is nearly used up: it has nothing left, or less than 1/16 for bytes. A create over its
+ * quota is refused and does not wait, so only the quota shows it.
+ */
 static bool quota_is_full(const struct status_user *user, int resource)
 {
 	uint64_t used = user->used[resource], limit = user->limit[resource];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why.h - what keeps drains, creates, acquires and streams from going on, in plain words, from the records of a status file.
+ * why.h - explains in plain words what drains, creates, acquires and streams wait for, from the records of a status
+ * file.
  *
- * Each wait is followed from process to process to the one that could end it, and the line ends with what to do. Processes that
- * wait for each other in a circle are a deadlock, told once. The same records and processes give the same lines in the same
- * order. What stands in a record is a claim, as everything in a status file. Owns nothing; changes nothing; asks no broker.
+ * Follows each wait from process to process to the one that could end it; the line ends with what to do. Processes
+ * that wait for each other in a circle are a deadlock, which is reported once. Equal records and processes give equal
+ * lines in the same order. Records are claims of the status file's owner. Owns nothing; changes nothing; asks no
+ * broker.
  */
 #ifndef GPUB_SHOW_WHY_H
 #define GPUB_SHOW_WHY_H
@@ -12,8 +14,9 @@
 #include "why-question.h"
 
 /*
- * Says a line for each deadlock, then for each wait that is none, then for each process that has not said what it waits for; or one
- * line that nothing waits. -ENOENT: about names neither a buffer nor a process of a session; -ENOMEM. The error message is set.
+ * Passes lines to why->say(): one for each deadlock, each other wait, and each process that has not answered INQUIRE;
+ * or one line that nothing waits; then one for each quota that is nearly used up. Returns 0, or a negative errno with
+ * the error message set: -ENOENT if why->about is no name of a buffer or request and no pid of a session, or -ENOMEM.
  */
 int why_explain(const struct why *why, struct why_found *found);
 

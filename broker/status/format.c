@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define ERROR_MAX 4095 /* as the kernel has it */
+#define ERROR_MAX 4095 /* the kernel's largest errno */
 
 size_t status_size(uint32_t type)
 {

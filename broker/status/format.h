@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format.h - what stands in a status file: a header, a copy, a ring of events, then records of one size. The broker writes it,
- * broker-status reads it, and broker-ctl events the ring.
+ * format.h - the format of a status file: a header, a copy, a ring of events, then slots for records, all of one
+ * size. The broker writes the file; broker-status reads it, and broker-ctl events reads the ring.
  *
- * Each record is whole by itself: it names what it refers to by number, and a seal shows whether all of it was written. A slot
- * that begins with a zero is free. What the broker writes next is in the copy first: where it is killed in the middle of a
- * write, either the copy is not whole and the record is as before, or the copy is what the record would be. An event has no copy:
- * one that is not whole is passed over. Never holds a key, a handle, a ticket or an address of memory.
+ * A record refers to other objects by their numbers, and has a seal that shows whether the record was written
+ * completely. A slot whose first word is 0 is free. The broker writes the header or a record to the copy first, and
+ * then to its place. If the broker is killed during the write, either the copy is not whole and the place has the old
+ * contents, or the copy has the new contents. An event is not copied first: readers skip an event that is not whole.
+ * The file never has a key, a handle, a ticket or a memory address.
  */
 #ifndef GPUB_STATUS_FORMAT_H
 #define GPUB_STATUS_FORMAT_H
@@ -30,10 +31,10 @@ enum status_session_state {
 	STATUS_OPEN,
 	STATUS_LEAVING,
 	STATUS_CUT,
-	STATUS_LOST,     /* its socket is gone, so it is waited for until the process is */
-	STATUS_ORPHANED, /* its process is dead, and another one has its socket */
-	STATUS_DYING,    /* and the driver has not torn down its work */
-	STATUS_UNPROVEN, /* and nobody can tell whether it has */
+	STATUS_LOST,     /* its socket is closed, but its process may live: the grants stay until the process's death */
+	STATUS_ORPHANED, /* its process is dead, but another process has its socket open */
+	STATUS_DYING,    /* its process is dead, and the driver has not torn down the process's work */
+	STATUS_UNPROVEN, /* its process is dead, and whether the driver has torn down the work is not known */
 	STATUS_SESSION_STATES
 };
 
@@ -41,27 +42,29 @@ enum status_buffer_state { STATUS_CREATING, STATUS_LIVE, STATUS_DRAINING, STATUS
 
 struct status_header {
 	uint64_t magic;
-	uint32_t format, counters_count; /* as many as this version of the broker has */
-	struct status_seal seal; /* of the rest */
-	uint64_t pid, start_time; /* of the broker; start_time in clock ticks since boot, as /proc/PID/stat */
-	char     instance[24], device_kind[16];
-	uint64_t updated; /* seconds since 1970 */
-	uint16_t stopping, keeps_events; /* keeps_events 1: a broker of this name may come again, and go on with the ring */
-	uint32_t waiting;
-	uint64_t records; /* slots behind the header that may not be free */
+	uint32_t format, counters_count; /* STATUS_FORMAT; number of counters that the broker's version has */
+	struct status_seal seal;         /* of the seal's sequence and all fields below */
+	uint64_t pid, start_time;        /* of the broker; start_time: clock ticks since boot, as in /proc/PID/stat */
+	char     instance[24], device_kind[16]; /* device_kind: name of the device backend */
+	uint64_t updated;      /* when the header was written, in seconds since 1970 */
+	uint16_t stopping;     /* 1: the broker stops */
+	uint16_t keeps_events; /* 1: if the broker is killed, the next broker of its name takes over the ring */
+	uint32_t waiting;      /* number of requests that wait in the broker */
+	uint64_t records;      /* number of slots that may have a record; later slots are not read */
 	struct counters counters;
 };
 
-/* Of the header, or of a record. */
+/* A copy of the header or of one record, as the broker wrote it last. */
 struct status_copy {
-	uint64_t offset; /* in the file, of what it is a copy of */
+	uint64_t offset; /* offset in the file of the header or the record; STATUS_COPY: bytes is being changed */
 	uint8_t  bytes[STATUS_RING - STATUS_COPY - sizeof(uint64_t)];
 };
 
 struct status_device {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	uint64_t index, bytes, idle, pooled;
+	uint64_t index, bytes; /* the broker's index of the device; bytes of the device's memory */
+	uint64_t idle, pooled; /* bytes of idle and of pooled memory */
 	uint8_t  uuid[16];
 	char     name[64];
 };
@@ -69,95 +72,97 @@ struct status_device {
 struct status_user {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests; /* QUOTA_NONE: no quota */
+	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests; /* struct account and quota; QUOTA_NONE: no limit */
 };
 
-/* How it answers the question what it waits for, as session.h has it. */
+/* enum answer_state of session.h: whether the session has answered INQUIRE, which asks what its streams wait for. */
 enum status_answer { STATUS_NOT_ASKED, STATUS_ANSWERED, STATUS_OWES_ANSWER, STATUS_CANNOT_ANSWER, STATUS_ANSWERS };
 
 struct status_session {
 	struct status_seal seal;
 	uint32_t type, state;
 	uint64_t id, pid;
-	uint32_t uid, rank; /* rank: one more than what its process says; 0: it says none */
-	char     command[16];
-	uint64_t since; /* it is connected; seconds since 1970 */
-	uint64_t answered; /* milliseconds since 1970, when it last said what it waits for; 0: never */
-	uint32_t answer, partial; /* partial: its process waits for more than what its records say */
-	uint64_t start; /* of its process, in clock ticks since boot, as /proc/PID/stat; 0: nobody could read it */
+	uint32_t uid, rank;   /* rank: the rank that its process reported in HELLO, plus 1; 0: none */
+	char     command[16]; /* name of its program */
+	uint64_t since;       /* when it connected, in seconds since 1970 */
+	uint64_t answered;    /* when it last answered INQUIRE, in milliseconds since 1970; 0: never */
+	uint32_t answer;      /* enum status_answer */
+	uint32_t partial;     /* 1: its process waits for more than the wait records of the session show */
+	uint64_t start; /* start time of its process, in clock ticks since boot, as in /proc/PID/stat; 0: not known */
 };
 
 struct status_buffer {
 	struct status_seal seal;
 	uint32_t type, state;
-	uint64_t generation, allocation; /* allocation: the number of the one that it is in */
-	uint64_t bytes, allocated;
-	uint32_t device, owner, group, mode;
-	uint32_t flags, exported; /* GPUB_EPHEMERAL ...; the kind of export, 0 where a broker does not say it */
-	char     name[NAME_SIZE];
-	uint64_t created; /* seconds since 1970 */
+	uint64_t generation, allocation; /* allocation: serial of the allocation that the buffer is in */
+	uint64_t bytes, allocated; /* bytes: size of the buffer; allocated: bytes of memory that the buffer takes */
+	uint32_t device, owner, group, mode; /* device: the broker's index */
+	uint32_t flags, exported; /* flags: GPUB_EPHEMERAL and others; exported: number of the kind of export */
+	char     name[NAME_SIZE]; /* the name that the buffer has, or had last */
+	uint64_t created;         /* seconds since 1970 */
 	gpub_layout layout;
 };
 
-/* A session maps an allocation. */
+/* A grant: the session may map the allocation on one device. */
 struct status_grant {
 	struct status_seal seal;
-	uint32_t type, orphaned; /* it is closed, and waits for its process's death */
-	uint64_t id, session, allocation, bytes; /* bytes: of the allocation */
-	uint64_t device;
+	uint32_t type, orphaned; /* orphaned: closed by a session that is not trusted; ends with the process's death */
+	uint64_t id, session, allocation, bytes; /* id of the session, serial and bytes of the allocation */
+	uint64_t device; /* the broker's index of the device that maps the allocation */
 };
 
-/* A session may have leases of a buffer. */
+/* A use: the session of a grant may have leases of a buffer. */
 struct status_use {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	uint64_t grant, generation;
+	uint64_t grant, generation; /* id of the grant; generation of the buffer */
 };
 
+/* Whether a timeline's writer has ended: no, by LEAVE, or without it. */
 enum status_ended { STATUS_RUNS, STATUS_LEFT, STATUS_DIED, STATUS_ENDS };
 
-/* Of a buffer: its value is of the moment read. */
+/* The timeline of a buffer. */
 struct status_timeline {
 	struct status_seal seal;
-	uint32_t type, ended;
-	uint64_t generation, value, writer; /* writer: session; 0: nobody has signalled */
-	uint64_t read, ended_at;            /* milliseconds since 1970 */
-	uint32_t pid, rank;                 /* of the writer, as a session's */
+	uint32_t type, ended;               /* ended: enum status_ended */
+	uint64_t generation, value, writer; /* generation: of the buffer; writer: id of its session, 0: none yet */
+	uint64_t read, ended_at;            /* when value was read and when the writer ended: ms since 1970 */
+	uint32_t pid, rank;                 /* of the writer; rank: as in status_session */
 };
 
-/* A stream of that session waits for a timeline, as its process says. */
+/* A stream of the session waits for a timeline, as the session's process reports. */
 struct status_wait {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	uint64_t session, generation, value, device;
+	uint64_t session, generation, value, device; /* generation: of the buffer; value: that the stream waits for */
 	uint64_t since; /* milliseconds since 1970 */
 };
 
 enum status_request_kind { STATUS_ACQUIRE, STATUS_DRAIN, STATUS_CREATE, STATUS_NEWER, STATUS_REQUESTS };
 
-/* It waits in the broker: an acquire for a name, or a question for a newer buffer of it, a drain for those who use a buffer, a create for memory. */
+/* A request that waits: an acquire or NEWER for a name, a drain for the end of a buffer's uses, a create for memory. */
 struct status_request {
 	struct status_seal seal;
-	uint32_t type, kind;
-	uint64_t session;    /* 0: the broker's own */
-	uint64_t generation; /* of the buffer that is drained or created; 0: none */
-	uint64_t bytes, device; /* that a create needs */
-	uint64_t since; /* milliseconds since 1970 */
-	uint32_t timed, reserved; /* timed: it ends by itself when its time is over */
+	uint32_t type, kind;      /* kind: enum status_request_kind */
+	uint64_t session;         /* id of the session that sent the request; 0: the broker itself */
+	uint64_t generation;      /* of the buffer that is drained or created; 0: none */
+	uint64_t bytes, device;   /* for a create: bytes that it needs, and the broker's index of the device */
+	uint64_t since;           /* milliseconds since 1970 */
+	uint32_t timed, reserved; /* timed: the request has a timeout */
 	char     name[NAME_SIZE];
 };
 
 #define STATUS_LAUNCHER_SIZE 16
 #define STATUS_JOB_SIZE      64
 
-/* What started the broker's program: a job of Slurm, for example. There is no such record where it was no launcher. */
+/* The launcher's job that started the program, such as a job of Slurm. Without a launcher there is no record. */
 struct status_job {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	char     launcher[STATUS_LAUNCHER_SIZE], id[STATUS_JOB_SIZE]; /* printable ASCII; id: as the launcher's own tools have it */
+	char     launcher[STATUS_LAUNCHER_SIZE], id[STATUS_JOB_SIZE]; /* ASCII; id: the launcher's, of the job */
 };
 
-/* How long answers took. */
+/* A histogram of the broker's answer times: struct histogram. */
 struct status_histogram {
 	struct status_seal seal;
 	uint32_t type, reserved;
@@ -166,21 +171,22 @@ struct status_histogram {
 };
 
 /*
- * Something that happened. Its seal's sequence is the number of the event, from 1 on, also over a broker's death: it gives their
- * order. Each part of the ring is overwritten by its own events alone: status_parts[] says where it is.
+ * An event. The sequence of its seal is the number of the event, which gives the order of events: the first event has
+ * 1, and a broker that takes over a dead broker's ring goes on counting. Events overwrite only events of their own
+ * part of the ring (status_parts[]).
  */
 struct status_event {
 	struct status_seal seal;
-	uint64_t time_ms; /* since 1970 */
-	uint32_t kind; /* enum event_kind */
-	int32_t  error; /* negative errno */
-	uint64_t session; /* whose deed it was, with the next two; 0: none */
-	uint32_t pid, uid;
-	uint64_t other_session; /* to whom it was done, with the next two */
-	uint32_t other_pid, other_uid;
+	uint64_t time_ms;              /* milliseconds since 1970 */
+	uint32_t kind;                 /* enum event_kind */
+	int32_t  error;                /* negative errno: why the request was refused; 0: it was not */
+	uint64_t session;              /* of the actor: id of its session; 0: none */
+	uint32_t pid, uid;             /* of the actor */
+	uint64_t other_session;        /* of the process that was affected: id of its session; 0: none */
+	uint32_t other_pid, other_uid; /* of the process that was affected */
 	uint64_t bytes;
-	uint32_t detail, left_out;
-	char     text[NAME_SIZE]; /* the name of the buffer, or the cause: struct event_row */
+	uint32_t detail, left_out; /* as in struct broker_event */
+	char     text[NAME_SIZE];  /* name of the buffer, or the cause, as event_rows[kind].subject tells */
 };
 
 union status_record {
@@ -218,22 +224,25 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))
 
-/* Where that part of the ring begins, and how many events it has. */
+/* A part of the ring: the index of its first event, and the number of its events. */
 struct status_part {
 	uint32_t first, count;
 };
 extern const struct status_part status_parts[EVENT_PARTS];
 
-/* Bytes of an event that its seal covers: behind the end of its text stands what an older one left. length: of the text. */
+/* Returns the bytes of an event that its seal covers: up to the word with the text's NUL. length: of the text. */
 static inline size_t status_event_size(size_t length)
 {
 	return offsetof(struct status_event, text) + (length / sizeof(uint64_t) + 1) * sizeof(uint64_t);
 }
 
-/* Whether it is whole, of a kind that is known, in its part, and its error is one. */
+/*
+ * Returns true if the event is whole, its kind is known, `place`, its index in the ring, is in the part of its kind,
+ * and its error is 0 or a negative errno.
+ */
 bool status_event_is_good(const struct status_event *event, uint32_t place);
 
-/* Bytes of a record of that type that its seal covers; 0: there is no such type. */
+/* Returns the bytes of a record of this type that its seal covers; 0: there is no such type. */
 size_t status_size(uint32_t type);
 
 #endif

@@ -21,10 +21,10 @@
 #include "common/name.h"
 #include "format.h"
 
-#define TRIES         10  /* for a directory that no cleaner saw before its lock */
-#define SHM_NAME_SIZE 300 /* of any name in SHM_DIR, with its / and its zero */
+#define TRIES         10  /* attempts to make a directory that is not removed before its lock is taken */
+#define SHM_NAME_SIZE 300 /* bytes of any name in SHM_DIR, with '/' and NUL */
 
-/* Open-file-description locks: they belong to the broker's descriptor and need write access to take. */
+/* Uses open-file-description locks: the lock belongs to the broker's descriptor, and needs write access. */
 int leftovers_lock(int fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -53,7 +53,7 @@ bool leftovers_still_named(int fd, const char *shm_name)
 	return !fstat(fd, &own) && leftovers_leads_to(path, &own);
 }
 
-/* context: what act() needs. */
+/* Calls act(name, context) for each entry of the directory that begins with the prefix. */
 static void each_entry(const char *directory, const char *prefix, void (*act)(const char *name, const char *context),
 		       const char *context)
 {
@@ -68,13 +68,13 @@ static void each_entry(const char *directory, const char *prefix, void (*act)(co
 	closedir(dir);
 }
 
-/* Everybody may write where these lie: a link that somebody put in the place leads to what is not ours to remove. */
+/* Opens a directory, but no symbolic link: other users can put links in its parent, which lead to other files. */
 static int directory_open(const char *path)
 {
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* By the directory's descriptor, which it closes: its name may be another one's by the next call. */
+/* Removes all files in the directory and closes fd. Uses no path, because the name may be replaced at any time. */
 static void remove_entries(int fd)
 {
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -89,7 +89,7 @@ static void remove_entries(int fd)
 	closedir(dir);
 }
 
-/* A living broker holds a BSD lock on the directory of its memory. The kernel drops the lock with the process. */
+/* Removes the directory of a dead broker's memory. A living broker has a BSD lock on it, until its process ends. */
 static void remove_unlocked_directory(const char *path)
 {
 	int fd = directory_open(path);
@@ -103,7 +103,7 @@ static void remove_unlocked_directory(const char *path)
 	close(fd);
 }
 
-/* An object, or a directory of them. */
+/* Removes a file in SHM_DIR, or a directory of files that is not locked. */
 static void remove_object(const char *name, const char *context)
 {
 	char path[600];
@@ -120,10 +120,7 @@ void leftovers_remove_instance(const char *instance)
 
 	snprintf(prefix, sizeof prefix, "%s%s.", &STATUS_PREFIX[1], instance);
 	each_entry(SHM_DIR, prefix, remove_object, NULL);
-	/*
-	 * the one that is there as a rule, and empty: without memory no directory can be listed, but this one can be
-	 * removed
-	 */
+	/* if SHM_DIR could not be listed for lack of memory, the usual directory, if empty, can still be removed */
 	snprintf(memory, sizeof memory, SHM_DIR "/%smem", prefix);
 	remove_unlocked_directory(memory);
 }
@@ -133,8 +130,8 @@ void leftovers_remove_instance(const char *instance)
 #define PARENTS 2
 
 /*
- * Where they are: first where they are made, if that is possible there. Not first in XDG_RUNTIME_DIR, which goes away
- * at the user's last logout, and broker-run may outlive that. Returns how many.
+ * Lists the directories in which a private socket's directory may be made, in the order of attempts. XDG_RUNTIME_DIR
+ * comes last, because it is removed at the user's last logout, which broker-run may outlive. Returns their number.
  */
 static int parents_list(const char *parents[PARENTS])
 {
@@ -146,8 +143,9 @@ static int parents_list(const char *parents[PARENTS])
 }
 
 /*
- * Makes and locks the file "lock" in the directory. Returns its descriptor; *own is its fstat(). -EAGAIN: a cleaner
- * saw the file before its lock, and removes the directory.
+ * Makes and locks the file "lock" in the directory. Returns its descriptor, and sets *own to its fstat(); or a
+ * negative errno. -EAGAIN: another process's leftovers_remove() found the file before it was locked, and removes the
+ * directory.
  */
 static int lock_make(int directory, struct stat *own)
 {
@@ -169,7 +167,7 @@ static int directory_hold(struct leftovers_directory *directory)
 
 	if (fd < 0)
 		return -errno;
-	flock(fd, LOCK_EX | LOCK_NB); /* where that fails, a cleaner has it just now, and finds that it is new */
+	flock(fd, LOCK_EX | LOCK_NB); /* fails while a cleaner has the lock, which leaves a new directory alone */
 	lock = fstat(fd, &directory->own) ? -errno : lock_make(fd, &directory->own_lock);
 	if (lock < 0) {
 		close(fd);
@@ -187,7 +185,7 @@ static void directory_drop(struct leftovers_directory *directory)
 	directory->fd = directory->lock = -1;
 }
 
-/* By path, which needs a descriptor for the entries of mps alone: nobody else can enter the directory. */
+/* Removes the directory and its files, by path, which is safe because no other user can enter the directory. */
 static void own_directory_remove(const char *path)
 {
 	char name[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
@@ -232,7 +230,7 @@ int leftovers_directory_make(struct leftovers_directory *directory, const char *
 	return error;
 }
 
-/* Nobody but this user can enter it, and nobody else could have made it. */
+/* Returns true if this user owns the directory and only this user can enter it, so that no other user made it. */
 static bool directory_is_own(const char *path)
 {
 	struct stat st;
@@ -272,7 +270,7 @@ int leftovers_directory_restore(struct leftovers_directory *directory)
 		return error_set(error, "%s was removed, and cannot be locked again: %s", again.path, strerror(-error));
 	directory_drop(directory);
 	*directory = again;
-	/* if the file alone was gone, the descriptor that was just closed had the directory's lock until now */
+	/* if only the file was removed, the descriptor that was just closed had the directory's BSD lock until now */
 	flock(directory->fd, LOCK_EX | LOCK_NB);
 	return 1;
 }
@@ -314,7 +312,7 @@ int leftovers_directory_each(const char *name, int (*act)(const char *path, void
 	return result;
 }
 
-/* Only what nobody but its owner could have put there, and by the directory's descriptor: see remove_directory(). */
+/* Returns true if the file in the directory exists and a living process has it locked. */
 static bool is_locked(int directory, const char *name)
 {
 	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -325,6 +323,11 @@ static bool is_locked(int directory, const char *name)
 	return locked;
 }
 
+/*
+ * Removes a private socket's directory whose process is dead, by the directory's descriptor. Does nothing unless the
+ * directory is the caller's (root: anybody's), and only its owner can write in it, so that nobody else made its
+ * files.
+ */
 static void remove_if_unlocked(int fd, const char *path)
 {
 	struct stat st;
@@ -369,7 +372,7 @@ bool leftovers_is_own(const struct stat *st)
 	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* A broker that is started again has the time that this takes. */
+/* Returns true if the file has keeps_events and was updated less than LEFTOVERS_KEPT ago. */
 static bool may_come_again(int fd)
 {
 	uint64_t now = (uint64_t)time(NULL);
@@ -380,7 +383,7 @@ static bool may_come_again(int fd)
 	       now - header.updated < LEFTOVERS_KEPT;
 }
 
-/* The status file goes last: as long as it stands, the rest is recognised as its broker's. */
+/* Removes the files of a dead broker. Its status file is removed last, because it identifies the other files. */
 static void remove_if_dead(const char *name, const char *starting)
 {
 	const char *instance = name + strlen(STATUS_PREFIX) - 1;
@@ -388,12 +391,12 @@ static void remove_if_dead(const char *name, const char *starting)
 	struct stat st;
 	int fd;
 
-	/* an instance's own objects, or a name that somebody else chose, which must not reach the log */
+	/* skips other files of an instance, and names that another user chose, which must not get into the log */
 	if (instance_check(instance))
 		return;
 	snprintf(shm_name, sizeof shm_name, "/%s", name);
 	snprintf(path, sizeof path, SHM_DIR "%s", shm_name);
-	/* not shm_open(3): a pipe, or a file that its owner has a lease on, would be waited for */
+	/* not shm_open(3), which would wait for a pipe, or for a file that its owner has a lease on */
 	fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return;

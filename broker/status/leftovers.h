@@ -2,10 +2,11 @@
 /*
  * leftovers.h - shared-memory objects and sockets of brokers that died without cleaning up.
  *
- * A broker holds a lock on its status file for its whole life; the kernel drops it with the process. So an unlocked
- * "/gpubroker.<instance>" is a dead broker's, and with it "/gpubroker.<instance>.*", the host device's memory, whose
- * directory has a lock of its own (device/host.h). The directory of a broker-run's private socket is there before the
- * status file, and has a lock of its own, too. Owns nothing; removes only what it locked itself.
+ * A broker holds a lock on its status file for its whole life; the kernel releases the lock when the process ends. So
+ * a status file "/gpubroker.<instance>" without a lock belongs to a dead broker, and so does
+ * "/gpubroker.<instance>.*", the host device's memory, whose directory has a lock of its own (device/host.h). The
+ * directory of a broker-run's private socket is made before the status file, and has a lock of its own, too. Owns
+ * nothing but struct leftovers_directory; removes only files whose lock it has taken.
  */
 #ifndef GPUB_LEFTOVERS_H
 #define GPUB_LEFTOVERS_H
@@ -13,70 +14,71 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Takes the lock that says "alive". -EAGAIN: somebody holds it. */
+/* Locks the file as a living broker does. Returns 0 or a negative errno; -EAGAIN: another process has a lock. */
 int leftovers_lock(int fd);
 
 /*
- * Whether no broker has that status file any more. Takes the lock, so that no other process removes the file
- * meanwhile, unless a process that may only read the file keeps a lock on it: a reader's lock does not show that a
- * broker lives.
+ * Returns true if no living broker has the status file. Then the file is locked, so that no other process removes it
+ * meanwhile, unless another process has a read lock on it: a read lock does not show that a broker lives.
  */
 bool leftovers_take(int fd);
 
-/* Does the path, without following links, lead to that very file? */
+/* Returns true if the path, without following links, refers to the file that `own` describes. */
 bool leftovers_leads_to(const char *path, const struct stat *own);
 
-/* The same for an open file and a name of shared memory. */
+/* Returns true if the name of shared memory refers to the open file. */
 bool leftovers_still_named(int fd, const char *shm_name);
 
-/* Whether a broker may take over the events of that file: nobody but its own user could have written it. */
+/* Returns true if only this user could have written the file, so that a broker may take over the file's events. */
 bool leftovers_is_own(const struct stat *st);
 
-/*
- * Removes what dead brokers left, as far as this user may. For a program's start, before it makes anything of its
- * own that bears its instance's name. The status file of a dead broker of the name starting (NULL: of none) stays,
- * if a broker of that name may take over its events: status_open() does. So does that of another one that may come
- * again (keeps_events), as long as nothing but its lock has changed for LEFTOVERS_KEPT.
- */
-#define LEFTOVERS_KEPT 600 /* seconds since the file was last updated */
+#define LEFTOVERS_KEPT 600 /* seconds after its last update for which a dead broker's file with keeps_events is kept */
 
+/*
+ * Removes the files of dead brokers, as far as this user may. For a program's start, before the program makes files
+ * with its instance's name. Keeps two kinds of status files, for a later broker of the same name to take over their
+ * events: that of a dead broker with the name `starting` (NULL: none) if leftovers_is_own(), and any with
+ * keeps_events that was last updated less than LEFTOVERS_KEPT ago.
+ */
 void leftovers_remove(const char *starting);
 
 #define LEFTOVERS_PATH_SIZE 92
 
 /*
- * The directory of a private socket, which only this user can enter. Its file "lock" is locked as long as its process
- * lives.
+ * The directory of a private socket, which only this user can enter. Its file "lock" is locked as long as the process
+ * that made the directory lives.
  */
 struct leftovers_directory {
 	char path[LEFTOVERS_PATH_SIZE]; /* ends in gpubroker-NAME.XXXXXX */
-	int  fd;   /* with a BSD lock, for which systemd-tmpfiles(8) leaves the directory alone; -1: there is none */
-	int  lock; /* of the file "lock" */
-	struct stat own;      /* of the directory, and */
-	struct stat own_lock; /* of the file "lock": from fstat() when they were made */
+	int  fd;   /* of the directory, with a BSD lock, which keeps systemd-tmpfiles(8) from cleaning it; -1: none */
+	int  lock; /* descriptor of the file "lock" */
+	struct stat own;      /* fstat() of the directory when it was made */
+	struct stat own_lock; /* fstat() of the file "lock" when it was made */
 };
 
-/* Makes one in /tmp, or where that fails in XDG_RUNTIME_DIR. 0 or negative errno, with the error message. */
+/* Makes a directory in /tmp, else in XDG_RUNTIME_DIR. Returns 0 or a negative errno with the error message set. */
 int leftovers_directory_make(struct leftovers_directory *directory, const char *name);
 
 /*
- * Looks whether directory and lock are still there. 1: they were removed, and are made again, at the same path.
- * Negative errno with the error message: they were removed, and cannot be made again; they are as before.
+ * Checks that directory and lock still have their names. Returns 0 if they have; 1 if one was removed, and was made
+ * again at the same path; or a negative errno with the error message set if one was removed and cannot be made again,
+ * and then *directory is unchanged.
  */
 int leftovers_directory_restore(struct leftovers_directory *directory);
 
-/* Removes it, with the sockets (socket, and join of run/joined.h) and the directory mps (run/mps-keeper.h) in it. */
+/* Removes the directory with its sockets (socket, and join of run/joined.h) and the directory mps (mps-keeper.h). */
 void leftovers_directory_remove(struct leftovers_directory *directory);
 
 /*
- * Calls act() for each directory of that name that only this user can enter, wherever leftovers_directory_make() may
- * have made it, until act() returns something else than 0. Returns that, or 0. Nobody else can make such a directory.
+ * Calls act() for each directory gpubroker-NAME.XXXXXX in the places of leftovers_directory_make() that this user
+ * owns and only this user can enter, until act() returns other than 0. Returns the last result of act(), or 0. Other
+ * users cannot make such a directory.
  */
 int leftovers_directory_each(const char *name, int (*act)(const char *path, void *context), void *context);
 
 /*
- * Removes the objects that belong to an instance, but for its status file. Leaves a directory that a living broker
- * has locked: the status file may have been removed under that broker, and another one of the name be about to start.
+ * Removes the files of an instance except its status file. Keeps a directory that a living broker has locked: that
+ * broker's status file may have been removed, and another broker of the name may be starting.
  */
 void leftovers_remove_instance(const char *instance);
 

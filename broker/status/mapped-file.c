@@ -12,14 +12,17 @@
 
 #define STEP 65536u /* bytes by which a file grows, at least */
 
-/* What the handler knows: any thread may run it. */
+/* The mapping and its state, for the signal handler. Atomic, because any thread may run the handler. */
 static struct {
 	_Atomic(uintptr_t) begin, end;
 	atomic_bool        is_lost;
 	struct sigaction   before;
 } guard;
 
-/* mmap() is a bare system call here. What is not this mapping's goes on to whom it went before: the access is made again. */
+/*
+ * If the address is in the mapping, replaces the mapping by anonymous memory; mmap() is a bare system call, and safe
+ * in a handler. If it is not, or mmap() fails, restores the former action. In both cases the access is then repeated.
+ */
 static void on_bus_error(int signal, siginfo_t *info, void *context)
 {
 	uintptr_t at = (uintptr_t)info->si_addr, begin = atomic_load(&guard.begin), end = atomic_load(&guard.end);
@@ -45,13 +48,13 @@ static int guard_install(void)
 		return -errno;
 	if (before.sa_sigaction != on_bus_error)
 		guard.before = before;
-	/* a parent may have had it blocked: the kernel then ends the process instead */
+	/* the parent may have blocked SIGBUS, and then the kernel would end the process instead */
 	sigemptyset(&bus);
 	sigaddset(&bus, SIGBUS);
 	return -pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
 }
 
-/* A file that was truncated gets its size again: what is missing in it then raises no signal any more. */
+/* Allocates the file's space up to `size`: all of it if the file was truncated, so that the mapping is valid again. */
 static int allocate(const struct mapped_file *file, size_t size)
 {
 	size_t from = file->size;
@@ -79,7 +82,7 @@ static void unmap(struct mapped_file *file)
 
 int mapped_file_reserve(struct mapped_file *file, size_t size)
 {
-	size_t grown = file->size + file->size / 8; /* each time by more: all pages are mapped anew */
+	size_t grown = file->size + file->size / 8; /* in growing steps, because each maps all pages anew */
 	void *bytes;
 	int error;
 

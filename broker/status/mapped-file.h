@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mapped-file.h - a file in memory that one process writes and that nobody else can hurt it through.
+ * mapped-file.h - a file that one process writes through a shared mapping, safe against other processes that truncate
+ * it.
  *
- * Owns the mapping, and the handler of SIGBUS. Memory of the file is allocated before it is mapped, so that a full file system
- * is an error and no signal. Whoever may write the file may truncate it all the same: the access that follows raises SIGBUS, and
- * the handler puts memory of the process's own in the mapping's place. What is written from then on is in no file, until
- * mapped_file_reset(). A process has one such file at a time. Never reads the file. Not thread-safe.
+ * The file's space is allocated before it is mapped, so that a full file system is an error and no signal. A process
+ * that may write the file may still truncate it. Then the next access raises SIGBUS, and the handler replaces the
+ * mapping by anonymous memory. From then on the bytes that are written are in no file, until mapped_file_reset().
+ * Owns the mapping and the handler of SIGBUS. A process has at most one such file at a time. Never reads the file.
+ * Not thread-safe.
  */
 #ifndef GPUB_MAPPED_FILE_H
 #define GPUB_MAPPED_FILE_H
@@ -15,18 +17,21 @@
 #include <stdint.h>
 
 struct mapped_file {
-	int      fd;    /* the caller's */
-	uint8_t *bytes; /* NULL: nothing is mapped */
-	size_t   size;
+	int      fd;    /* owned by the caller */
+	uint8_t *bytes; /* the mapping; NULL: nothing is mapped */
+	size_t   size;  /* of the mapping, in bytes */
 };
 
-/* Makes it at least so large; bytes may move. -ENOSPC, -EFBIG, -ENOMEM: it is as before. */
+/*
+ * Makes file and mapping at least `size` bytes large; file->bytes may change. Returns 0, or a negative errno such as
+ * -ENOSPC, -EFBIG or -ENOMEM, and then the mapping is unchanged.
+ */
 int mapped_file_reserve(struct mapped_file *file, size_t size);
 
-/* It was truncated: what was written may be in no file. */
+/* Returns true if the file was truncated, so that bytes that were written may not be in it. */
 bool mapped_file_is_lost(const struct mapped_file *file);
 
-/* Unmaps it: the file keeps what it holds. */
+/* Unmaps the file, whose contents stay, and clears the state of mapped_file_is_lost(). */
 void mapped_file_reset(struct mapped_file *file);
 
 #endif

@@ -13,14 +13,14 @@
 #include "format.h"
 #include "leftovers.h"
 
-#define CHUNK 64 /* events that are read together */
+#define CHUNK 64 /* events in one read */
 
 static void put(const struct mapped_file *file, uint32_t place, const struct status_event *event, size_t size)
 {
 	memcpy(file->bytes + STATUS_RING + (size_t)place * sizeof *event, event, size);
 }
 
-/* Returns how much of it is filled. */
+/* Fills the event of the file from the broker's, without the seal. Returns the bytes that the seal is to cover. */
 static size_t fill(struct status_event *to, const struct broker_event *event)
 {
 	const char *text = event_rows[event->kind].subject == SUBJECT_CAUSE ? event->text : event->name;
@@ -51,7 +51,7 @@ void ring_put(struct ring *ring, const struct mapped_file *file, const struct br
 	struct status_event entry;
 	size_t size;
 
-	if (!file->bytes) /* it was cut short, and there is no room for it any more */
+	if (!file->bytes) /* the file was truncated, and there was no space to write it anew */
 		return;
 	size = fill(&entry, event);
 	status_seal(&entry.seal, size, ++ring->events);
@@ -120,7 +120,10 @@ static void take_all(struct ring *ring, const struct mapped_file *file, int fd)
 	}
 }
 
-/* Of a broker that was killed while it served; one that ended while it began has no whole header. */
+/*
+ * Returns the pid of a broker that was killed while it served, and may take the header from the copy. 0: the file has
+ * no whole header, because its broker ended before it served.
+ */
 static uint64_t pid_of(int fd, struct status_header *header)
 {
 	struct status_copy copy;

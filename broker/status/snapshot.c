@@ -24,22 +24,22 @@
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
 struct snapshot {
-	struct walk    walk; /* the first member */
+	struct walk    walk; /* must be the first member, because visit() casts the pointer */
 	struct broker *broker;
 	uid_t          uid;
-	bool           all;    /* it may read the status file */
-	uint32_t       slots;  /* when it began; 0: all objects are sent as they come */
-	uint8_t        sent[]; /* a bit for each: an object of another user, sent with one that names it */
+	bool           all;    /* the user may read the status file, so every object is sent */
+	uint32_t       slots;  /* number of slots when the snapshot began; 0 if all is true */
+	uint8_t        sent[]; /* one bit for each slot: another user's object was sent, as a record refers to it */
 };
 
-/* ---- what is behind a slot ---- */
+/* ---- the object of a slot ---- */
 
 static const struct timeline *timeline_at(const struct tracked *tracked)
 {
 	return (const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked));
 }
 
-/* Who waits; NULL: the broker itself, or it is gone. */
+/* Returns the session of a wait or request; NULL: the request is the broker's own, or the session has ended. */
 static const struct session *waiter_at(const struct snapshot *snapshot, const struct tracked *tracked)
 {
 	return session_find(snapshot->broker, tracked->type == TRACKED_WAIT ?
@@ -47,7 +47,7 @@ static const struct session *waiter_at(const struct snapshot *snapshot, const st
 						      wait_session(OBJECT(tracked, struct wait)));
 }
 
-/* What a wait is for, where that is a buffer which is there; NULL: it is none. */
+/* Returns the buffer that a wait or request is for; NULL: none, or the buffer no longer exists. */
 static const struct buffer *awaited_at(const struct snapshot *snapshot, const struct tracked *tracked)
 {
 	const struct wait *wait = OBJECT(tracked, struct wait);
@@ -72,7 +72,7 @@ static bool owns(uid_t uid, const struct buffer *buffer)
 	return buffer && buffer->owner == uid;
 }
 
-/* Of the user itself. */
+/* Returns true if the object is the user's own, or the user may see it in any case. */
 static bool may_see(const struct snapshot *snapshot, const struct tracked *tracked)
 {
 	uid_t uid = snapshot->uid;
@@ -84,7 +84,7 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 	case TRACKED_ADDRESS:
 	case TRACKED_JOB:
 		return true;
-	case TRACKED_HISTOGRAM: /* as the counters, it tells of others */
+	case TRACKED_HISTOGRAM: /* histograms, like counters, show the activity of other users */
 	case TRACKED_TYPES:
 		return false;
 	case TRACKED_USER:
@@ -103,7 +103,7 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 
 		return use->grant->uid == uid || use->buffer->owner == uid;
 	}
-	case TRACKED_TIMELINE: /* that of a buffer which its session uses: named_by() */
+	case TRACKED_TIMELINE: /* timelines of other users' buffers that the user's sessions use: see named_by() */
 		return owns(uid, registry_find_any(snapshot->broker->registry, timeline_at(tracked)->serial));
 	case TRACKED_WAIT:
 	case TRACKED_REQUEST:
@@ -112,7 +112,7 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 	return false;
 }
 
-/* What one object names. NULL: nothing. */
+/* Up to two other objects that a record refers to; NULL: fewer. */
 struct named {
 	const struct tracked *at[2];
 };
@@ -123,8 +123,9 @@ static struct named named_session(const struct session *session)
 }
 
 /*
- * What a record that the user may see says nothing without: the session that has a grant, waits or writes; the buffer that is
- * used, with its timeline. Of another user's it is sent as well, without what is nobody else's business: hide().
+ * Returns the objects without which the record of an object is useless: the session that has a grant, waits, or
+ * writes a timeline; the buffer of a use, with its timeline. They are sent even if they belong to another user, but
+ * hide() removes private fields.
  */
 static struct named named_by(const struct snapshot *snapshot, const struct tracked *tracked)
 {
@@ -147,8 +148,9 @@ static struct named named_by(const struct snapshot *snapshot, const struct track
 }
 
 /*
- * A user knows the names of the buffers that its sessions use, but for one that a ticket gave it. Of who uses its own buffers, or
- * writes a timeline that it sees, it is shown the process, and not what that says of itself.
+ * Removes the fields of a record that this user may not see: command, rank, times and answers of another user's
+ * session; the name of a buffer that the user may not acquire by name; the rank of a timeline's writer if the writer
+ * is another user's.
  */
 static void hide(const struct session *session, const struct snapshot *snapshot, const struct tracked *tracked,
 		 union status_record *record)
@@ -160,16 +162,16 @@ static void hide(const struct session *session, const struct snapshot *snapshot,
 		record->session.answer = STATUS_NOT_ASKED;
 	} else if (tracked->type == TRACKED_BUFFER && OBJECT(tracked, struct buffer)->owner != snapshot->uid &&
 		   !buffer_rights(OBJECT(tracked, struct buffer), &session->who)) {
-		/* it redeemed a ticket, or the owner has changed the mode since */
+		/* a session of the user redeemed a ticket, or the mode was changed after its acquire */
 		memset(record->buffer.name, 0, sizeof record->buffer.name);
 		record->buffer.name[0] = '-';
 	} else if (tracked->type == TRACKED_TIMELINE && timeline_at(tracked)->shown.uid != snapshot->uid) {
 		record->timeline.rank = 0;
 	}
-	status_seal(&record->seal, status_size(record->type), 0); /* how often the broker wrote tells of others, too */
+	status_seal(&record->seal, status_size(record->type), 0); /* 0: the sequence shows other users' activity */
 }
 
-/* As the kernel would decide it for the status file. */
+/* Returns true if the session's user is root or the broker's, or the kernel would let it read the status file. */
 static bool may_see_all(const struct session *session)
 {
 	const struct identity *who = &session->who;
@@ -196,8 +198,8 @@ static void record_send(struct snapshot *snapshot, const struct tracked *tracked
 }
 
 /*
- * Whether the object is one of another user's that was not sent yet; from then on it was. One that has come since the snapshot began may
- * be left out.
+ * Returns true if `named` is another user's object that was not sent yet, and marks it as sent. An object whose slot
+ * did not exist when the snapshot began is left out.
  */
 static bool is_first(struct snapshot *snapshot, const struct tracked *named)
 {
@@ -212,7 +214,10 @@ static bool is_first(struct snapshot *snapshot, const struct tracked *named)
 	return true;
 }
 
-/* An object and what it names: a use names a timeline, which names a session, which names nothing. Returns how many were sent. */
+/*
+ * Sends the objects that an object's record refers to, and then the record. The recursion ends: a use refers to a
+ * timeline, a timeline to a session, and a session to nothing. Returns the number of records sent.
+ */
 static unsigned object_send(struct snapshot *snapshot, const struct tracked *tracked)
 {
 	struct named named = named_by(snapshot, tracked);
@@ -237,8 +242,8 @@ static unsigned visit(struct walk *walk, const struct tracked *tracked)
 }
 
 /*
- * Sends the header, which comes last because without it there is no status. Its counters and the number of requests that
- * wait tell of other users.
+ * Sends the header last, so that an interrupted snapshot is no status. A user that does not see all gets no counters
+ * and no number of waiting requests, because both show other users' activity.
  */
 static void end(struct walk *walk, struct wire_view *view)
 {

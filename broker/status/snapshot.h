@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot.h - sends a client what its user may see of the broker, as a status file (format.h) in PARTs.
+ * snapshot.h - sends a client the records that its user may see, in the format of a status file (format.h), as PARTs.
  *
- * Who may read the status file sees everything; any other user sees
- *   - the devices, and where the broker listens;
- *   - its own account, sessions and buffers, and what its sessions hold and wait for, also of others' buffers: these without their
- *     names where it redeemed a ticket, which has none;
- *   - the timelines of its own buffers and of those that its sessions use, with their writers' sessions;
- *   - of others' sessions what they hold of its own buffers and that they wait for one, with their pid and uid, and without their
- *     command, rank and times.
- * Never anything else of others: no name, no command, no number of theirs, no counter, no histogram. One function
- * decides that, object by object, when the object is sent: what is filed under a new type has to be decided there.
+ * A user that may read the status file sees everything. Any other user sees
+ *   - the devices, the broker's address and its job;
+ *   - the user's own account, sessions and buffers, and the grants, uses and waits of its sessions, also those of other
+ *     users' buffers; without the name of a buffer that the user may not acquire by name, as after a ticket;
+ *   - the timelines of the user's own buffers and of buffers that its sessions use, with the writers' sessions;
+ *   - other users' sessions that have grants or uses of the user's own buffers, or wait for one: with pid and uid, but
+ *     without command, rank and times.
+ * The user sees nothing else of other users: no name, command or number, no counter, no histogram. may_see() decides
+ * for each object when the object is sent; a new type of object needs a decision in this function.
  *
- * A walk (session/walk.h) sends it: objects that begin or end meanwhile are in it or not, and its reader leaves out
- * what names an object that is not there. Holds of a snapshot only which objects of others it has sent.
+ * A walk (session/walk.h) sends the records. An object that begins or ends meanwhile is sent or not, and the reader
+ * drops grants whose session, and uses whose grant, was not sent. Owns the state of each running snapshot.
  */
 #ifndef GPUB_STATUS_SNAPSHOT_H
 #define GPUB_STATUS_SNAPSHOT_H
@@ -22,7 +22,7 @@
 
 struct session;
 
-/* The session gets PARTs and then a VIEW as answers to that request, in later steps. -ENOMEM. */
+/* Begins to answer by PARTs and then a VIEW. Returns 0 or an error of walk_begin() with the error message set. */
 int snapshot_begin(struct session *session, uint64_t request);
 
 #endif

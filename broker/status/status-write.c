@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status-write.c - writes the header and the records of what has changed (status.h).
+ * status-write.c - writes the header and the records of changed objects to the status file (status.h).
  *
- * Fills a record from its object when it is written, so that an object that changes ten times is written once.
+ * Fills a record from its object when it writes the record, so that an object that changed ten times is written once.
  */
 #include "status.h"
 
@@ -247,12 +247,12 @@ size_t status_fill(const struct broker *broker, const struct tracked *tracked, u
 
 /* ---- writing ---- */
 
-/* Whatever the copy is of is whole in its own place until the last step. */
+/* Writes bytes to the copy and then to their place, so that one of both is whole at any time (format.h). */
 static void put(struct status *status, uint64_t offset, const void *bytes, size_t size)
 {
 	struct status_copy *copy = (struct status_copy *)(status->file.bytes + STATUS_COPY);
 
-	__atomic_store_n(&copy->offset, STATUS_COPY, __ATOMIC_RELAXED); /* of nothing: its bytes change */
+	__atomic_store_n(&copy->offset, STATUS_COPY, __ATOMIC_RELAXED); /* its bytes are being changed */
 	atomic_thread_fence(memory_order_release);
 	memcpy(copy->bytes, bytes, size);
 	__atomic_store_n(&copy->offset, offset, __ATOMIC_RELEASE);
@@ -273,7 +273,7 @@ static void write_record(struct broker *broker, uint32_t slot)
 		put(broker->status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
 }
 
-/* Nobody reads what is behind the last slot. */
+/* Writes all changed slots, except slots after the last one, which are not read. */
 static int write_records(struct broker *broker)
 {
 	struct status *status = broker->status;
@@ -324,7 +324,7 @@ static int write_changed(struct broker *broker)
 	return error;
 }
 
-/* What was written may be in no file any more: all of it is to be written. */
+/* Unmaps the file and marks header and all slots to be written, because the bytes written so far may be in no file. */
 static void forget_written(struct status *status)
 {
 	mapped_file_reset(&status->file);
@@ -333,7 +333,7 @@ static void forget_written(struct status *status)
 		tracking_put(&status->tracking, slot);
 }
 
-/* What is kept on each device changes with memory that is in no record: there are few devices. */
+/* Marks the devices whose spare memory has changed, by comparison, because spare memory has no record of its own. */
 static void mark_devices(struct broker *broker)
 {
 	struct status *status = broker->status;
@@ -348,7 +348,7 @@ static void mark_devices(struct broker *broker)
 	}
 }
 
-/* Counters are compared, so that nobody has to mark them. */
+/* Returns true if there is nothing to write. Compares the counters, so that code that counts need not mark them. */
 static bool is_current(const struct broker *broker)
 {
 	const struct status *status = broker->status;
@@ -357,7 +357,7 @@ static bool is_current(const struct broker *broker)
 	       !memcmp(&status->header.counters, &broker->counters, sizeof broker->counters);
 }
 
-/* What is written from here on is in a file again; the ring begins anew. */
+/* Writes the whole file anew after it was truncated, with an empty ring. */
 static int write_anew(struct broker *broker)
 {
 	int error;
@@ -373,7 +373,10 @@ static bool must_grow(const struct status *status)
 	return STATUS_OFFSET(status->tracking.slots) > status->file.size;
 }
 
-/* A try takes as many pages as are left, and gives them back: not each answer to anybody is to wait for that. */
+/*
+ * Returns true during the pause after a failed attempt to grow the file. A failed attempt first allocates all pages
+ * that are left, which takes too long to repeat it before each answer.
+ */
 static bool is_pausing(const struct status *status)
 {
 	return status->retry && evtimer_pending(status->retry, NULL);
@@ -386,7 +389,7 @@ static void on_retry(evutil_socket_t fd, short what, void *broker)
 	status_write(broker);
 }
 
-/* Not part of status_write(), most calls of which find nothing to write. */
+/* Writes all changes. Not inlined into status_write(), because most calls find nothing to write. */
 __attribute__((noinline)) static void write_now(struct broker *broker)
 {
 	static const struct timeval pause = { .tv_usec = RETRY_MS * 1000 };
@@ -443,7 +446,7 @@ void status_start(struct broker *broker)
 
 	snprintf(header->instance, sizeof header->instance, "%s", broker->board->header->instance);
 	snprintf(header->device_kind, sizeof header->device_kind, "%s", broker->device->name);
-	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS); /* first: STATUS_ADDRESS_SLOT */
+	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS); /* first, for STATUS_ADDRESS_SLOT */
 	for (uint32_t i = 0; i < broker->board->header->devices; i++)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
 	if (status->job_id[0])

@@ -20,9 +20,9 @@
 #include "leftovers.h"
 #include "ring.h"
 
-#define FILE_MODE 0640 /* its owner, and the group that brokerd.conf gives */
+#define FILE_MODE 0640 /* the owner writes; the group, which brokerd.conf may set, reads */
 
-#define TRIES          10 /* for a name */
+#define TRIES          10 /* attempts to get a name */
 #define OWNER_TEXT_MAX 32
 
 uid_t status_process_owner(const struct status_header *header)
@@ -38,7 +38,7 @@ uid_t status_process_owner(const struct status_header *header)
 
 /* ---- the file ---- */
 
-/* Opens a file without a name and locks it. Returns its descriptor, sets own. -EOPNOTSUPP: no such files here. */
+/* Makes and locks a file without a name. Returns its descriptor and sets *own; -EOPNOTSUPP: not possible here. */
 static int unnamed_open(struct stat *own)
 {
 	int fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
@@ -88,7 +88,7 @@ static int file_create_named(struct status *status)
 	status->file.fd = shm_open(status->name, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
 	if (status->file.fd < 0)
 		return -errno;
-	/* a cleaner may have seen the file before its lock, and removed it */
+	/* another broker's leftovers_remove() may have removed the file before it was locked */
 	if (leftovers_lock(status->file.fd) || fstat(status->file.fd, &status->own) || !status_is_named(status)) {
 		close(status->file.fd);
 		return -EAGAIN;
@@ -115,7 +115,7 @@ static int name_take(struct status *status, const char *instance)
 	return error;
 }
 
-/* " (pid N)" where the file names a process of its owner's; else "". */
+/* Writes " (pid N)" to text if the file names a process of the file's owner, else "". Returns text. */
 static const char *owner_text(const char *path, uid_t owner, char text[OWNER_TEXT_MAX])
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -131,7 +131,7 @@ static const char *owner_text(const char *path, uid_t owner, char text[OWNER_TEX
 	return text;
 }
 
-/* So many that nobody can take them all. */
+/* Takes a name with a random suffix. There are too many such names for another user to take all. */
 static int name_take_another(struct status *status, const char *instance, char other[INSTANCE_SIZE])
 {
 	int error = -EEXIST;
@@ -144,8 +144,9 @@ static int name_take_another(struct status *status, const char *instance, char o
 }
 
 /*
- * The name is a file's in a directory where everybody may make one. This user's and root's broker keeps the name; who
- * else has it does not keep this one from starting.
+ * Handles a name that another file has. If the file is this user's or root's, returns -EEXIST with the error message
+ * set. If the file is another user's, who may have made it to block this broker, takes another name and changes
+ * `instance`.
  */
 static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
 {
@@ -154,7 +155,7 @@ static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
 	int error;
 
 	snprintf(path, sizeof path, SHM_DIR "%s", status->name);
-	if (lstat(path, &st)) /* not any more */
+	if (lstat(path, &st)) /* the file was removed meanwhile */
 		return name_take(status, instance) ? -EAGAIN : 0;
 	owner_text(path, st.st_uid, pid);
 	if (st.st_uid == geteuid())
@@ -172,7 +173,7 @@ static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
 	return 0;
 }
 
-/* Keeps the file's group. */
+/* Gives the new file the group of the former one, and FILE_MODE. */
 static void share_as(const struct status *status, int before)
 {
 	struct stat st;
@@ -238,7 +239,7 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 						 .counters_count = sizeof(struct counters) / sizeof(uint64_t),
 						 .pid = (uint64_t)getpid(),
 						 .start_time = process_start((uint64_t)getpid(), NULL) };
-	/* the umask may have taken bits away */
+	/* the umask may have removed bits of the mode */
 	error = fchmod(status->file.fd, FILE_MODE) ? -errno : mapped_file_reserve(&status->file, STATUS_HEADER_SIZE);
 	if (error) {
 		if (before >= 0)
@@ -246,7 +247,7 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 		status_close(status);
 		return error_set(error, "the status file cannot be written: %s", strerror(-error));
 	}
-	/* it is not sealed: the broker is only starting */
+	/* the header is not sealed, because the broker is only starting */
 	memcpy(status->file.bytes, &status->header, sizeof status->header);
 	if (before >= 0)
 		ring_inherit(&status->ring, &status->file, before);

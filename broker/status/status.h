@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status.h - the status file: what people may see of a broker, in POSIX shared memory.
+ * status.h - the status file of a broker, in POSIX shared memory: a record of every object, for broker-status and
+ * others.
  *
- * "/gpubroker.<instance>", 0640 under any umask: a header and records (format.h). Owns the file and the lock that says that its
- * broker lives. A record is written when its object has changed, before the answer to the request that changed it is sent: work
- * is in proportion to the change, whatever else the broker holds (invariant 5), and only a timeline's record needs a system
- * call, which reads its page. Where the file cannot grow, the records stay marked, and the broker tries again ten times a second.
- * The ring of events is ring.c's. Never read back: nobody can hurt the broker through it (mapped-file.h).
+ * The file is "/gpubroker.<instance>", mode 0640 under any umask, in the format of format.h. A changed object's
+ * record is written before the answer to the request that changed the object is sent. So the work is in proportion to
+ * the change, not to the number of objects (invariant 5). Only a timeline's record needs a system call, to read the
+ * timeline's page. If the file cannot grow, the records stay marked, and the broker tries again ten times a second.
+ * ring.c writes the ring of events. Owns the file, and the lock on it that shows that the broker lives. Never reads
+ * the file back, so that nobody can harm the broker by writing to it (mapped-file.h).
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -27,68 +29,76 @@ struct broker;
 
 struct status {
 	struct mapped_file file;
-	struct stat     own; /* of file.fd when it was made: tells whether the name leads to it where fstat() fails */
+	struct stat     own; /* fstat() of file.fd when the file was made; identifies the file when fstat() fails */
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
 	struct tracked  address, job;
-	uint64_t        spare[DEVICE_MAX][2]; /* bytes of each that are idle, and pooled, as they stand in its record */
-	uint64_t        sequence; /* of the write under way */
-	char            launcher[STATUS_LAUNCHER_SIZE], job_id[STATUS_JOB_SIZE]; /* of the record job; empty: there is none */
-	bool            started;
-	bool            complained;
+	uint64_t        spare[DEVICE_MAX][2]; /* bytes of idle and of pooled memory in each device's record */
+	uint64_t        sequence;             /* number of the latest write, for the seals */
+	char            launcher[STATUS_LAUNCHER_SIZE]; /* program that started the job, such as "slurm" */
+	char            job_id[STATUS_JOB_SIZE];        /* the job's number there; empty: no launcher */
+	bool            started;    /* status_start() was called */
+	bool            complained; /* the last write failed, and the log says so */
 	struct ring     ring;
-	struct event   *retry; /* pending: the file could not grow, and is not tried until then; NULL where there is no memory */
-	struct status_header header; /* as it stands in the file */
+	struct event   *retry; /* timer: pending for RETRY_MS after the file could not grow; NULL: no memory for it */
+	struct status_header header; /* the header as last written */
 };
 
 /*
- * Makes the file and takes its lock. -EEXIST: a broker of this user or of root has this instance's name, a living one
- * where leftovers_remove() ran before. Where a file of another user has it, the broker gets another name, which replaces
- * instance, and a line of the log says whose that file is.
+ * Makes and locks the file. If a file of another user has the name, the broker gets another name, which replaces
+ * `instance`, and a line of the log tells the file's owner. Returns 0 or a negative errno with the error message set;
+ * -EEXIST: a file of this user or of root has the name. After leftovers_remove() this user's is a living broker's.
  */
 int status_open(struct status *status, char instance[INSTANCE_SIZE]);
 
-/* Before status_start(): the broker's program is part of that job, which the caller has checked: printable ASCII. */
+/* Sets the launcher's job, as printable ASCII, that the broker's program belongs to. Call it before status_start(). */
 void status_set_job(struct status *status, const char *launcher, const char *id);
 
-/* From here on the file follows the broker, which has its parts. */
+/* Begins to write header and records. Called when all parts of the broker that have records are made. */
 void status_start(struct broker *broker);
 
 /*
- * Looks whether the name still leads to the file. 1: it was removed; there is a new file of that name, with all that
- * was in it. Negative errno, with the error message: it was removed, and cannot be made again.
+ * Checks that the name still refers to the file. Returns 0 if it does; 1 if the file was removed, and a new file has
+ * the name and all contents; or a negative errno with the error message set if no new file could be made.
  */
 int status_restore(struct broker *broker);
 
 /*
- * For status-write.c: makes a new file, which is not mapped, and has no name yet if this system can do that. Returns the
- * descriptor of the file before, for the caller to close. And gives the file its name when it is written, so that nobody
- * reads half a file. Both: negative errno with the error message.
+ * Makes a new file in status->file.fd, not mapped, and without a name if the system can make such files. Returns the
+ * descriptor of the former file, which the caller closes, or a negative errno with the error message set. For
+ * status-write.c.
  */
 int status_open_again(struct status *status);
+
+/* Gives the new file its name, when it is complete. Returns 0 or a negative errno with the error message set. */
 int status_name_again(const struct status *status);
 
-/* Does the name lead to the broker's own file? */
+/* Returns true if the name refers to the broker's own file. */
 bool status_is_named(const struct status *status);
 
-/* For snapshot.c: the record of an object as it is now, sealed, and its size; and the header, not sealed. */
+/* Fills and seals the record of an object as the object is now. Returns the record's size. Also for snapshot.c. */
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to);
+
+/* Fills the header, but neither `updated` nor the seal. Also for snapshot.c. */
 void status_fill_header(const struct broker *broker, struct status_header *header);
 
 /* Writes the header and the records that have changed. */
 void status_write(struct broker *broker);
 
-/* For struct events. */
+/* Adds an event to the ring: the callback `record` of struct events. */
 void status_record(struct broker *broker, const struct broker_event *event);
 
-/* Once the broker is dead, the file stays for some minutes for the next one of its name (leftovers.h). */
+/* Sets keeps_events: if the broker is killed, the file is kept for some minutes for the next broker of its name. */
 void status_keep_events(struct status *status);
 
-/* Removes the file; but one with a dead broker's events stays where its broker could not begin: the next one takes them over. */
+/*
+ * Removes the file, and the other files of the instance. A file that has taken over a dead broker's events is kept if
+ * status_start() was not reached, so that the next broker can take them over.
+ */
 void status_close(struct status *status);
 
-/* The user of the process that the header names; of none, or another one than it means, (uid_t)-1. */
+/* Returns the uid of the broker's process; (uid_t)-1: the process is dead, or the pid was reused. */
 uid_t status_process_owner(const struct status_header *header);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * access.h - who may create buffers: a list of users and groups, or everybody. Who may use or change a buffer is decided
- * by its mode bits (registry.h) and its owner (manage.h). Owns nothing: the lists are the caller's.
+ * access.h - which users may create buffers: the users and groups of a list, or all users. Who may use or change a
+ * buffer is decided by its mode bits (registry.h) and its owner (manage.h). Owns nothing: the caller owns the arrays.
  */
 #ifndef GPUB_ACCESS_H
 #define GPUB_ACCESS_H
@@ -11,12 +11,13 @@
 #include "identity.h"
 
 struct access_list {
-	bool         restricted; /* false: everybody */
+	bool         restricted; /* false: all users may create, and the arrays are not used */
 	const uid_t *users;
 	const gid_t *groups;
 	unsigned     user_count, group_count;
 };
 
+/* Returns true if the user may create buffers. Root and the broker's own user always may. */
 bool access_may_create(const struct access_list *creators, const struct identity *identity);
 
 #endif

@@ -12,7 +12,10 @@
 #include "common/error.h"
 #include "common/size.h"
 
-/* The key; the singular and plural for messages; what makes the capacity larger; whether it is counted in bytes. */
+/*
+ * Columns: key in configuration and status; singular and plural for messages; the setting that enlarges the capacity,
+ * or NULL; true if the amount is in bytes.
+ */
 static const struct {
 	const char *key, *one, *many, *enlarge;
 	bool        bytes;
@@ -30,7 +33,7 @@ static const struct {
 	[RESOURCE_QUEUED] = { "queued", NULL, "of unread messages", NULL, true },
 };
 
-#define GREETINGS_MAX 1024 /* as many as sessions by default: all ranks of a job may connect at once */
+#define GREETINGS_MAX 1024 /* the default limit of sessions, too, because all ranks of a job may connect at once */
 #define TICKETS_MAX   4096
 #define WAITS_MAX     8192
 
@@ -70,7 +73,7 @@ void accounting_set_capacity(struct accounting *accounting, enum resource resour
 	accounting->capacity[resource].all = all;
 }
 
-/* A walk: few users have their own quota, and this is asked when something is charged, not when it is used. */
+/* Searches the array: few users have their own quota, and only charges need this, not each use of a resource. */
 const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid)
 {
 	const struct quotas *quotas = &accounting->quotas;
@@ -131,9 +134,9 @@ static void account_put(struct accounting *accounting, struct account *account)
 /* ---- error messages ---- */
 
 #define AMOUNT_MAX 64
-#define NUMBER_MAX 24 /* SIZE_TEXT_MAX and more */
+#define NUMBER_MAX 24 /* at least SIZE_TEXT_MAX */
 
-/* "1 buffer", "12 buffers", "40 MiB of device memory" */
+/* Writes an amount with its noun to text: "1 buffer", "12 buffers", "40 MiB of device memory". Returns text. */
 static const char *amount_text(enum resource resource, uint64_t amount, char text[AMOUNT_MAX])
 {
 	char size[SIZE_TEXT_MAX];
@@ -146,7 +149,7 @@ static const char *amount_text(enum resource resource, uint64_t amount, char tex
 	return text;
 }
 
-/* "12", "40 MiB" */
+/* Writes an amount without a noun to text: "12", "40 MiB". Returns text. */
 static const char *number_text(enum resource resource, uint64_t amount, char text[NUMBER_MAX])
 {
 	if (resource_names[resource].bytes)
@@ -179,7 +182,10 @@ static int refuse_share(uid_t uid, enum resource resource, uint64_t amount, uint
 
 /* ---- charges ---- */
 
-/* How much more a user that holds so much may take. Rounded up, so that the last free one can be taken. */
+/*
+ * Returns how much more of the resource the user, who has `holds` of it, may take by its share: half of (unused minus
+ * holds), rounded up, so that the last free one can be taken. Without a capacity UINT64_MAX.
+ */
 static uint64_t share_left(const struct accounting *accounting, uid_t uid, enum resource resource, uint64_t holds)
 {
 	const struct capacity *capacity = &accounting->capacity[resource];

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accounting.h - what each user holds of the broker's resources, and what limits it: quotas and shares.
+ * accounting.h - how much of each of the broker's resources each user holds, and the limits: quotas and shares.
  *
- * Owns one account per uid that holds anything. A resource is charged before it is used; the charge object refunds it once,
- * when it is released. Knows nothing of what the resources are for.
+ * Owns one account for each uid that holds anything. A resource is charged to a user before it is used. A charge
+ * object records the amount, and refunds the amount once, when the charge is released. Knows nothing of what the
+ * resources are for.
  *
- * A quota limits one user. A share limits a user by what the others hold, where a resource has a capacity: a user may take
- * more only while at least as much stays free as it then holds. So a single user gets half, k users who all want as much as
- * possible converge to 1/(k + 1) each, and a new user always finds room. Root and the broker's own user may take all that is
- * free: an administrator must be able to work with a full broker.
+ * A quota is a fixed limit for one user. A share applies to a resource with a capacity, and depends on what all users
+ * hold: a user may take more only while at least as much stays free as the user then holds. So a single user gets
+ * half, k users who all want as much as possible converge to 1/(k + 1) each, and a new user always finds room. Root
+ * and the broker's own user may take all that is free, because an administrator must be able to work with a full
+ * broker.
  */
 #ifndef GPUB_ACCOUNTING_H
 #define GPUB_ACCOUNTING_H
@@ -24,21 +26,21 @@ enum resource {
 	RESOURCE_BUFFERS,
 	RESOURCE_SESSIONS,
 	RESOURCE_GRANTS,
-	RESOURCE_TICKETS,   /* one-time tickets that wait to be redeemed */
-	RESOURCE_GREETINGS, /* connections that have not sent HELLO */
-	RESOURCE_WAITS,     /* acquires and NEWERs that wait for a name */
-	RESOURCE_MAPPINGS,  /* places for sealed handles in the board: one a grant */
-	RESOURCE_DESCRIPTORS, /* of the broker's process */
-	RESOURCE_QUEUED,    /* bytes of messages that wait to be read */
+	RESOURCE_TICKETS,     /* one-time tickets that wait to be redeemed */
+	RESOURCE_GREETINGS,   /* connections that have not sent HELLO */
+	RESOURCE_WAITS,       /* acquires and NEWERs that wait for a name */
+	RESOURCE_MAPPINGS,    /* places for sealed handles in the board: one for each grant */
+	RESOURCE_DESCRIPTORS, /* descriptors that are open in the broker's process */
+	RESOURCE_QUEUED,      /* bytes of messages to clients that the clients have not read */
 	RESOURCES
 };
 
 #define QUOTA_NONE UINT64_MAX
 
-/* What one user may hold, and how often it may ask. */
+/* The limits of one user. QUOTA_NONE: no limit. */
 struct quota {
-	uint64_t limit[RESOURCES];
-	uint64_t requests; /* a second; after a second without requests so many at once */
+	uint64_t limit[RESOURCES]; /* how much of each resource the user may hold */
+	uint64_t requests;         /* requests in a second; after a second without any, this many at once */
 };
 
 struct user_quota {
@@ -47,81 +49,83 @@ struct user_quota {
 };
 
 struct quotas {
-	struct quota             fallback; /* of all users that are not listed */
-	const struct user_quota *users;
+	struct quota             fallback; /* for all users that are not in `users` */
+	const struct user_quota *users;    /* array of `count` entries, owned by accounting_set_quotas()'s caller */
 	unsigned                 count;
 };
 
-/* What one user is charged with. */
+/* What one user holds. Exists while the user has a charge. */
 struct account {
 	uid_t          uid;
-	const struct quota *quota; /* in the accounting's quotas; renewed by accounting_set_quotas() alone */
-	unsigned       charges; /* an account goes with its last charge */
-	uint64_t       used[RESOURCES];
+	const struct quota *quota;      /* the user's, in accounting->quotas; only accounting_set_quotas() changes it */
+	unsigned       charges;         /* number of charges; the account is freed with the last */
+	uint64_t       used[RESOURCES]; /* how much of each resource the user holds */
 	struct tracked  tracked;
 	UT_hash_handle hh;
 };
 
-/* What there is for all users together, and what they have of it. */
+/* The capacity of a resource for all users together. */
 struct capacity {
-	uint64_t all; /* 0: not known, and shares do not apply */
-	uint64_t used;
+	uint64_t all;  /* 0: not known, and shares do not apply */
+	uint64_t used; /* how much all users hold */
 };
 
 struct accounting {
-	struct account *accounts; /* by uid */
+	struct account *accounts; /* hash table of all accounts, by uid */
 	struct quotas   quotas;
 	struct capacity capacity[RESOURCES];
-	uid_t           own; /* the broker's */
-	struct tracking *tracking; /* where accounts are shown; NULL: nowhere */
+	uid_t           own;       /* uid of the broker's process */
+	struct tracking *tracking; /* slots of the accounts in the status file; NULL: not shown */
 };
 
-/* Zeroed, it is empty. Holds a reference on its account. */
+/* An amount of a resource that is charged to a user. All zeroes: nothing is charged. References its account. */
 struct charge {
 	struct account *account;
 	enum resource   resource;
 	uint64_t        amount;
 };
 
-/* No limits, except of greetings, one-time tickets and waits. */
+/* Sets the default quota: no limits, except of greetings, one-time tickets and waits. */
 void quota_init(struct quota *quota);
 
-/* "bytes", "buffers" and so on: the resource's name in configuration and status. */
+/* Returns the resource's name in configuration and status: "bytes", "buffers" and so on. */
 const char *resource_key(enum resource resource);
 
-void accounting_init(struct accounting *accounting); /* quota_init() for everybody */
+void accounting_init(struct accounting *accounting);   /* all users have the quota of quota_init() */
 void accounting_deinit(struct accounting *accounting); /* all charges must have been released */
 
 /*
- * Replaces the quotas; the users' table stays the caller's and must outlive its use here. A user that holds more than its
- * new quota keeps it and gets no more.
+ * Replaces the quotas. The caller owns the array quotas->users, and keeps it until the quotas are replaced again. A
+ * user that holds more than its new quota keeps what it holds and gets no more.
  */
 void accounting_set_quotas(struct accounting *accounting, const struct quotas *quotas);
 
-/* Sets the capacity for all users together, so that shares apply from now on; 0: they do not. */
+/* Sets the capacity of a resource for all users together, so that shares apply to it; 0: shares do not apply. */
 void accounting_set_capacity(struct accounting *accounting, enum resource resource, uint64_t all);
 
+/* Returns the quota of a user: its own entry, or the fallback. */
 const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid);
 
-/* Calls each for every user who holds anything. */
+/* Calls each() for every user that has an account, with the amounts that the user holds. */
 void accounting_each(const struct accounting *accounting,
 		     void (*each)(void *context, uid_t uid, const uint64_t used[RESOURCES]), void *context);
 
 /*
- * Charges the user. -EDQUOT with a message that names the quota or the share, how large it is, what the user
- * holds and asks for, and who can change it; *charge is untouched then. -ENOMEM.
+ * Charges the user with an amount, and sets *charge. Returns 0; -EDQUOT if the user's quota or share would be
+ * exceeded; or -ENOMEM. On error *charge is untouched and the error message is set: it names the limit, what the user
+ * holds and asks for, and who can raise the limit.
  */
 int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
 		uint64_t amount);
 
-/* The same without the message, for what happens in the middle of something that may have its own. */
+/* Does what charge_take() does, but never sets the error message, so that an earlier one stays. */
 int charge_try(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
 	       uint64_t amount);
 
-/* Refunds it; an empty charge is fine. The charge is empty afterwards. */
+/* Refunds the charge's amount, and empties the charge. Does nothing for an empty charge. */
 void charge_release(struct charge *charge, struct accounting *accounting);
 
-/* What the user is charged with now. */
+/* Returns how much of the resource the user holds now. */
 uint64_t accounting_used(const struct accounting *accounting, uid_t uid, enum resource resource);
 
 #endif

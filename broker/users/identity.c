@@ -21,7 +21,7 @@
 #define SO_PEERGROUPS 59
 #endif
 
-/* On a kernel that does not report them (before 4.13) the peer has only its primary group. */
+/* Gets the peer's supplementary groups: none on a kernel that does not report them (before 4.13). 0 or -ENOMEM. */
 static int groups_of_peer(int sock, struct identity *identity)
 {
 	socklen_t size = 0;
@@ -102,7 +102,7 @@ bool identity_is_admin(const struct identity *identity)
 	return !identity->uid || identity->uid == geteuid();
 }
 
-/* -1, with the errno of pidfd_open(2). */
+/* Returns a pidfd for the peer, from the socket or else from the pid; -1 with errno set by pidfd_open(2). */
 static int pidfd_make(int sock, pid_t pid)
 {
 	int pidfd;
@@ -136,7 +136,7 @@ int identity_pidfd(int sock, pid_t pid)
 
 	if (pidfd < 0)
 		return error_set(-errno, "no pidfd for process %d: %m", pid);
-	fcntl(pidfd, F_SETFL, O_NONBLOCK); /* libevent's debug mode demands it; nobody reads it */
+	fcntl(pidfd, F_SETFL, O_NONBLOCK); /* libevent's debug mode requires this; the pidfd is never read */
 	return pidfd;
 }
 
@@ -163,7 +163,7 @@ void identity_command(pid_t pid, char command[16])
 		command[0] = '?', got = 1;
 	command[got] = 0;
 	command[strcspn(command, "\n")] = 0;
-	/* the process chose this text, and it goes to terminals and JSON */
+	/* the process chose this name, which goes to terminals and JSON */
 	for (char *c = command; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * identity.h - who a peer is, as the kernel reports it.
+ * identity.h - the user, groups and process of a socket's peer, as the kernel reports them.
  *
- * SO_PEERCRED names the process that called connect(2), SO_PEERGROUPS its groups; a pidfd then pins that process, so that
- * no process with a reused pid passes for it. Owns the list of groups of an identity.
+ * SO_PEERCRED gives the process that called connect(2) and its user, SO_PEERGROUPS its groups. A pidfd then refers to
+ * that process, so that no other process with a reused pid is taken for the peer. Owns the array of groups of an
+ * identity.
  */
 #ifndef GPUB_IDENTITY_H
 #define GPUB_IDENTITY_H
@@ -11,47 +12,47 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* A user with the groups it acts in. */
+/* A user and its groups. */
 struct identity {
 	uid_t    uid;
 	gid_t    gid;
-	gid_t   *groups; /* the supplementary ones */
+	gid_t   *groups; /* the supplementary groups; freed by identity_clear() */
 	unsigned group_count;
 };
 
-/* Only the peer's user, by one cheap system call. Negative errno. */
+/* Gets only the peer's user, by one system call. Returns 0 or a negative errno with the error message set. */
 int identity_user(int sock, uid_t *uid);
 
 /*
- * The peer's pid, as the broker's pid namespace has it, and its identity, whose groups identity_clear() frees; untouched on
- * failure. -EPERM with the reason: the peer is in no pid namespace that the broker sees, so its death could not be noticed
- * (facts.md: silent fallbacks of other systems). -ENOMEM.
+ * Gets the peer's pid, as seen in the broker's pid namespace, and the peer's identity, whose groups identity_clear()
+ * frees. Returns 0 or a negative errno with the error message set, and then changes neither. -EPERM: the peer is in a
+ * pid namespace that the broker cannot see, so the broker could not notice the peer's death. -ENOMEM.
  */
 int identity_of_peer(int sock, pid_t *pid, struct identity *identity);
 
 void identity_clear(struct identity *identity);
 
+/* Returns true if the group is the primary group or a supplementary one. */
 bool identity_in_group(const struct identity *identity, gid_t group);
 
-/* Root and the broker's own user may change every buffer and end every session. */
+/* Returns true for root and the broker's own user, who may change every buffer and end every session. */
 bool identity_is_admin(const struct identity *identity);
 
 /*
- * A pidfd for the peer: from the kernel where it has SO_PEERPIDFD (Linux 6.5), else one for the pid, which the greeting must
- * prove: if the process of the pidfd is still alive when a message with that pid arrives, the pid was not reused in between.
- * Negative errno.
+ * Returns a pidfd for the peer, or a negative errno with the error message set. The kernel gives the pidfd for the
+ * socket if it has SO_PEERPIDFD (Linux 6.5). Otherwise the pidfd is made from the pid, which may have been reused:
+ * the caller has to check that the pidfd's process is alive when a message with that pid arrives, and then the pid
+ * was not reused.
  */
 int identity_pidfd(int sock, pid_t pid);
 
-/*
- * 0 if this system gives pidfds at all; else a negative errno with an error message that says what is needed. For a
- * broker's start.
- */
+/* Checks that this system has pidfds. Returns 0 or a negative errno with an error message that says what is needed. */
 int identity_check_system(void);
 
+/* Returns true if the pidfd's process has not ended. */
 bool identity_alive(int pidfd);
 
-/* The process's name for people; "?" when it cannot be read. */
+/* Gets the name of the process's program, in printable ASCII; "?" if the name cannot be read. */
 void identity_command(pid_t pid, char command[16]);
 
 #endif
