@@ -11,7 +11,7 @@
 
 #define MEMBERSHIPS_MAX 1024
 
-/* By the machine's lists; the process may have been started before. */
+/* Whether the user is in the group by the user database. This process may lack the group, if it began earlier. */
 static bool is_listed(const struct passwd *user, gid_t group)
 {
 	gid_t groups[MEMBERSHIPS_MAX];
@@ -25,7 +25,7 @@ static bool is_listed(const struct passwd *user, gid_t group)
 	return false;
 }
 
-/* "x" for a directory, "rw" for a device. */
+/* Returns the letters of access bits as chmod(1) takes them: "x" for 1, "rw" for 6. */
 static const char *letters(unsigned bits)
 {
 	static const char *const names[] = { "", "x", "w", "wx", "r", "rx", "rw", "rwx" };
@@ -33,7 +33,7 @@ static const char *letters(unsigned bits)
 	return names[bits & 7];
 }
 
-/* Its number, if it has no name, or more members than there is room for. */
+/* Writes the group's name; its number if it has no name, or so many members that its entry does not fit into room. */
 static void name_group(gid_t gid, char name[40])
 {
 	struct group entry, *group = NULL;
@@ -45,7 +45,7 @@ static void name_group(gid_t gid, char name[40])
 		snprintf(name, 40, "%u", gid);
 }
 
-/* Its group may use it. */
+/* Writes the remedy for a file that its group may use. Returns text. */
 static const char *by_group(const struct stat *st, char text[ACCESS_TEXT_MAX])
 {
 	const struct passwd *user = getpwuid(geteuid());
@@ -73,7 +73,7 @@ const char *access_remedy(const char *path, const struct stat *st, unsigned bits
 		snprintf(text, ACCESS_TEXT_MAX, "it is this user's own: chmod u+%s %s", letters(bits), path);
 		return text;
 	}
-	/* nobody becomes a member of root's group for a socket */
+	/* joining root's group is no remedy */
 	if (st->st_gid && (st->st_mode >> 3 & bits) == bits)
 		return by_group(st, text);
 	owner = getpwuid(st->st_uid);

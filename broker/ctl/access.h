@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* access.h - what would let this process use a file that refuses it, by the file's owner, group and mode. Owns nothing. */
+/* access.h - how to get access to a file, by its owner, group and mode, if this process has none. Owns nothing. */
 #ifndef GPUB_CTL_ACCESS_H
 #define GPUB_CTL_ACCESS_H
 
@@ -8,8 +8,10 @@
 #define ACCESS_TEXT_MAX 400
 
 /*
- * The command that does it: to become a member of the file's group, to log in anew where this user is one already, or to have
- * the owner open the file. bits: of rwx, that are needed. st: of the file, which is at path. Returns text.
+ * Writes into text how this user gets access to the file at path: by chmod(1) if the file is this user's own, else by
+ * joining the file's group, by a new login if the user is in the group already, or by asking the owner to open the file
+ * to a group. bits: the access that is needed, an OR of 4 (read), 2 (write) and 1 (execute). st: of the file. Returns
+ * text.
  */
 const char *access_remedy(const char *path, const struct stat *st, unsigned bits, char text[ACCESS_TEXT_MAX]);
 

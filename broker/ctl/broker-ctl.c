@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-ctl.c - has a broker do what its owner or an administrator wants, and finds out why it does not.
+ * broker-ctl.c - command-line tool for the users and administrators of a broker, and for finding why a broker cannot be
+ * used.
  *
- * Owns the order: command line, one command, exit status. It is an ordinary client, which a broker trusts no further
- * than any other, and starts no device: only the doctor looks at devices, and makes no context there.
+ * Parses the command line, runs one command, returns the exit status. broker-ctl is a client without special rights.
+ * Only load, save and doctor start a device, and doctor makes no context on it.
  */
 #include <sodium.h>
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The files of each resource, in version 1 and version 2. */
+/* Names of the files of each resource; index 0: version 1 of the cgroup interface, 1: version 2. */
 static const struct {
-	const char *controller;
+	const char *controller; /* name in version 1 */
 	const char *limit[2], *used[2], *events[2];
 } files[] = {
 	[CGROUP_MEMORY] = { "memory",
@@ -19,7 +19,7 @@ static const struct {
 	[CGROUP_PROCESSES] = { "pids", { "pids.max", "pids.max" }, { "pids.current", "pids.current" }, { NULL, NULL } },
 };
 
-#define NO_LIMIT (UINT64_MAX >> 2) /* version 1 writes nearly 2^63 for none */
+#define NO_LIMIT (UINT64_MAX >> 2) /* larger numbers mean no limit: version 1 then writes nearly 2^63 */
 
 uint64_t cgroup_left(const struct cgroup_limit *limit)
 {
@@ -34,7 +34,7 @@ static FILE *open_in(const char *group, const char *file)
 	return fopen(path, "re");
 }
 
-/* A number; "max" is UINT64_MAX. */
+/* Reads a number from a file of a group. "max" and numbers above NO_LIMIT become UINT64_MAX. False: it has none. */
 static bool number_in(const char *group, const char *file, uint64_t *number)
 {
 	FILE *stream = open_in(group, file);
@@ -64,6 +64,7 @@ static uint64_t killed_in(const char *group, const char *file)
 	return killed;
 }
 
+/* Sets *least to the limit of one group, if the group has less left than *least. second: version 2. */
 static void look_at(const char *group, enum cgroup_resource resource, bool second, struct cgroup_limit *least)
 {
 	struct cgroup_limit here = { 0 };
@@ -80,8 +81,9 @@ static void look_at(const char *group, enum cgroup_resource resource, bool secon
 }
 
 /*
- * From the group up to the top of its hierarchy: a limit binds all below it. Groups that are not there are passed over: a
- * container may have its own group at the top, under a path of the machine's.
+ * Looks at the group and all its parents up to the top of the hierarchy, because a group's limit also applies to the
+ * groups below. Skips groups that do not exist: in a container, top may be the container's own group, while the path in
+ * /proc/self/cgroup is the machine's.
  */
 static void look_upward(const char *top, const char *group, enum cgroup_resource resource, bool second,
 			struct cgroup_limit *least)
@@ -100,7 +102,7 @@ static void look_upward(const char *top, const char *group, enum cgroup_resource
 	}
 }
 
-/* Whether the controller is among "cpu,cpuacct". */
+/* Whether the controller is in a list such as "cpu,cpuacct". */
 static bool is_among(const char *controllers, const char *controller)
 {
 	size_t length = strlen(controller);
@@ -111,7 +113,7 @@ static bool is_among(const char *controllers, const char *controller)
 	return false;
 }
 
-/* "0::/a/b", or "4:memory:/a/b" */
+/* Looks at the groups of one line of /proc/self/cgroup: "0::/a/b" in version 2, "4:memory:/a/b" in version 1. */
 static void take_line(char *line, const char *root, enum cgroup_resource resource, struct cgroup_limit *least)
 {
 	char top[CGROUP_PATH_MAX];

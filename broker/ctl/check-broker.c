@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check-broker.c - see checks.h: the way to the broker, whether it runs and serves, and what dead brokers left. */
+/* check-broker.c - see checks.h: how the broker is reached, whether it runs and serves, and what dead brokers left. */
 #include <errno.h>
 #include <poll.h>
 #include <pwd.h>
@@ -19,10 +19,10 @@
 #include "common/size.h"
 #include "report.h"
 
-#define ANSWER_MS          5000 /* a broker that serves sends its challenge at once */
-#define BROKER_DESCRIPTORS 1024 /* for a broker with some hundred sessions */
-#define LEFTOVERS_TOLD     8
-#define HOLDERS_TOLD       4
+#define ANSWER_MS          5000 /* limit of the wait for a broker's first message, which it sends at once */
+#define BROKER_DESCRIPTORS 1024 /* enough for a broker with some hundred sessions */
+#define LEFTOVERS_TOLD     8    /* dead brokers that are reported at most */
+#define HOLDERS_TOLD       4    /* processes that are named at most */
 
 const char *user_name(uid_t uid)
 {
@@ -40,6 +40,7 @@ const char *user_name(uid_t uid)
 
 typedef void act_on_broker(const struct exam *exam, const struct shown *shown, unsigned *count);
 
+/* Calls act() for each broker of this machine whose status file can be read. */
 static void each_broker(const struct exam *exam, act_on_broker *act)
 {
 	struct instances instances;
@@ -79,7 +80,7 @@ static void say_dead(const struct exam *exam, const struct shown *shown, unsigne
 	     shown->instance, user_name(shown->owner), (unsigned long long)shown->header.pid);
 }
 
-/* A broker whose status file says that it serves the exam's address, and which is stopped. */
+/* Reports a broker that is stopped by a signal, and whose status file has the exam's address. */
 static void say_stopped(const struct exam *exam, const struct shown *shown, unsigned *count)
 {
 	const char *address = shown_address(shown);
@@ -97,7 +98,7 @@ void check_leftovers(struct exam *exam)
 	each_broker(exam, say_dead);
 }
 
-/* ---- the address, and who listens there ---- */
+/* ---- the address, and the process that listens at it ---- */
 
 void check_address(struct exam *exam)
 {
@@ -116,7 +117,7 @@ void check_address(struct exam *exam)
 	each_broker(exam, say_living);
 }
 
-/* A part of the path is closed to this process. */
+/* Whether this process may not use some part of the path; reports that, with a remedy. */
 static bool path_is_closed(const char *path)
 {
 	char text[ERROR_TEXT_MAX], remedy[ACCESS_TEXT_MAX];
@@ -130,7 +131,7 @@ static bool path_is_closed(const char *path)
 	return true;
 }
 
-/* The kernel tells no more than that; what connect(2) refuses for is in the error message of the library's own connect. */
+/* Reports why connect(2) failed. Connects once more with the library's function, whose error message has the reason. */
 static void say_refused(const struct exam *exam, const struct sockaddr_un *sun, int error)
 {
 	int sock = socket_connect(sun);
@@ -145,7 +146,7 @@ static void say_refused(const struct exam *exam, const struct sockaddr_un *sun, 
 	each_broker(exam, say_living);
 }
 
-/* By /proc, which tells it at once. */
+/* Whether the broker is stopped, by its state in /proc; reports that. */
 static bool is_stopped(const struct exam *exam)
 {
 	char letter;
@@ -158,17 +159,17 @@ static bool is_stopped(const struct exam *exam)
 	return true;
 }
 
-/* It is there, and says nothing. */
+/* Reports a process that listens and does not answer. */
 static void say_silent(const struct exam *exam)
 {
 	report_remedy("see what it does: broker-status, journalctl -u gpubroker");
 	fail("%s is served by pid %d of %s, which does not answer within %d seconds: it hangs, or is no broker", exam->address,
 	     exam->broker, user_name(exam->user), ANSWER_MS / 1000);
-	/* who listens may be a service manager, and the broker its child */
+	/* the listening process may be a service manager, and the broker its child */
 	each_broker(exam, say_stopped);
 }
 
-/* Never waits to be accepted: the queue of a stopped broker may be full. */
+/* Connects without waiting, as a stopped broker's queue may be full. Returns the descriptor or negative errno. */
 static int try_connect(const struct sockaddr_un *sun)
 {
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
@@ -190,7 +191,7 @@ static void learn_process(struct exam *exam, const struct ucred *process)
 	exam->user = process->uid;
 }
 
-/* The process that called listen(2): a service manager, where one made the socket for the broker. */
+/* Sets exam->broker to the process that called listen(2): the broker, or a service manager that made the socket. */
 static void learn_listener(struct exam *exam, int sock)
 {
 	struct ucred listener;
@@ -200,7 +201,7 @@ static void learn_listener(struct exam *exam, int sock)
 		learn_process(exam, &listener);
 }
 
-/* The process that sent the first message: the broker itself. The kernel names it. */
+/* Receives the broker's first message, and sets exam->broker to its sender, which the kernel names. */
 static void learn_sender(struct exam *exam, int sock)
 {
 	struct wire_message message;
@@ -213,7 +214,7 @@ static void learn_sender(struct exam *exam, int sock)
 		learn_process(exam, &extra.sender);
 }
 
-/* Who listens, whether somebody answers, and who does. */
+/* Finds out which process listens, whether a process answers, and which one. */
 static void probe(struct exam *exam, int sock)
 {
 	struct pollfd answer = { .fd = sock, .events = POLLIN };
@@ -222,7 +223,7 @@ static void probe(struct exam *exam, int sock)
 	if (is_stopped(exam))
 		return;
 	exam->serves = poll(&answer, 1, ANSWER_MS) > 0;
-	/* a signal that was sent just before takes effect when the broker is next scheduled */
+	/* looks a second time: a stop signal sent just before takes effect only when the broker is next scheduled */
 	if (exam->serves)
 		learn_sender(exam, sock);
 	else if (!is_stopped(exam))
@@ -254,7 +255,7 @@ void check_listener(struct exam *exam)
 	}
 }
 
-/* Connects as any program does, but without its devices. */
+/* Connects as any program does, but does not start a device. */
 void check_connection(struct exam *exam)
 {
 	const struct device *device;
@@ -282,7 +283,7 @@ void check_server(struct exam *exam)
 	   exam->client->board.header->instance, exam->address + strlen("unix:"), process, user_name(exam->user));
 }
 
-/* Whether the broker that answered wrote the file, and only its user and root can. Both pids are as it sees itself. */
+/* Whether only the broker that answered, or root, can have written the file. Both pids are as that broker sees them. */
 static bool is_brokers_own(const struct exam *exam, const struct shown *file)
 {
 	const struct status_header *answer = &exam->status.header;
@@ -300,7 +301,7 @@ static void say_file(const struct exam *exam, const struct shown *file)
 		     user_name(file->owner));
 }
 
-/* A broker on host devices shares memory through /dev/shm: it must be the same one. */
+/* Reports a status file that cannot be read. With host devices, broker and program must have the same /dev/shm. */
 static void say_no_file(const struct exam *exam, int error)
 {
 	if (error == -ENOENT && exam->host) {
@@ -336,7 +337,7 @@ void check_status_file(struct exam *exam)
 	shown_free(&file);
 }
 
-/* The first of the processes that it waits for: "pid 412 (heat), pid 413 (heat)". */
+/* Lists the first processes that hold memory: "pid 412 (heat), pid 413 (heat)". Returns the number of all. */
 static unsigned holders_text(const struct shown *shown, char *text, size_t size)
 {
 	const json_t *session;
@@ -371,7 +372,6 @@ void check_stopping(struct exam *exam)
 	     count == 1 ? " has" : "es have", count ? ": " : "", text);
 }
 
-/* A session takes two descriptors, a timeline two more. */
 void check_broker_descriptors(struct exam *exam)
 {
 	char process[16];

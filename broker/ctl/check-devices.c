@@ -50,7 +50,7 @@ static void compare_devices(const struct device *device, const struct board_head
 	}
 }
 
-/* As a client does it when it connects; makes no context. */
+/* Starts the backend as a client does when it connects, but makes no context, and compares the devices. */
 void check_devices(struct exam *exam)
 {
 	const struct board_header *board = exam->client->board.header;
@@ -86,7 +86,7 @@ void check_devices_alone(struct exam *exam)
 		   device_cuda ? error_text() : "this gpubroker was built without CUDA");
 }
 
-/* "GPU-fa000000-...": as nvidia-smi -i takes it. */
+/* Formats a UUID as nvidia-smi -i takes it: "GPU-fa000000-...". Returns text. */
 static const char *uuid_text(const uint8_t uuid[16], char text[44])
 {
 	char *end = text + sprintf(text, "GPU-");
@@ -116,7 +116,7 @@ void check_compute_mode(struct exam *exam)
 		ok("no device is in an exclusive compute mode: several processes may use each");
 }
 
-/* The driver names a slice "NVIDIA H200 MIG 1g.18gb". */
+/* Finds MIG slices by their names: the driver names one "NVIDIA H200 MIG 1g.18gb". */
 void check_mig(struct exam *exam)
 {
 	int count = exam->device->count(), slices = 0;
@@ -132,14 +132,14 @@ void check_mig(struct exam *exam)
 		ok("no device is a slice of a divided GPU (MIG)");
 }
 
-/* ---- connections: a stream that waits blocks those behind it ---- */
+/* ---- connections to a device: a stream that waits blocks other streams on the same connection ---- */
 
-#define CONNECTIONS_USUAL 8  /* CUDA's, where the variable is not set */
+#define CONNECTIONS_USUAL 8  /* CUDA's default if the variable is not set */
 #define CONNECTIONS_MAX   32
 #define VALUE_MAX         24
 #define VARIABLE          "CUDA_DEVICE_MAX_CONNECTIONS"
 
-/* Of programs that are started here: broker-run sets it for its workers. */
+/* Checks CUDA_DEVICE_MAX_CONNECTIONS for programs that are started here. broker-run sets it for its workers. */
 void check_connections(struct exam *exam)
 {
 	const char *value = getenv(VARIABLE);
@@ -183,7 +183,7 @@ int started_with(pid_t pid, const char *variable, char *value, size_t size)
 	return found;
 }
 
-/* A program has the variable from where it was started, not from here. */
+/* Checks CUDA_DEVICE_MAX_CONNECTIONS of the broker's sessions, in the environment that each was started with. */
 void check_sessions(struct exam *exam)
 {
 	unsigned looked = 0, unset = 0;
@@ -222,7 +222,7 @@ void check_visible(struct exam *exam)
 
 #define MODULE_VERSION "/sys/module/nvidia/version"
 
-/* The kernel module's version, "" where there is none; it can be read also where the driver's library is missing. */
+/* Reads the version of NVIDIA's kernel module; "" if none is loaded. Needs no driver library. Returns version. */
 static const char *module_version(char version[64])
 {
 	FILE *file = fopen(MODULE_VERSION, "re");
@@ -235,7 +235,7 @@ static const char *module_version(char version[64])
 	return version;
 }
 
-/* Whether version a, "525.60.13", is older than b. */
+/* Whether driver version a is older than b. A version is a text such as "525.60.13". */
 static bool older(const char *a, const char *b)
 {
 	unsigned one[3] = { 0 }, other[3] = { 0 };
@@ -265,7 +265,7 @@ void check_driver(struct exam *exam)
 	}
 }
 
-/* Where it is too old or damaged, starting the device has reported that. */
+/* Checks libcuda.so.1. A library that is too old or damaged was reported when the device was started. */
 void check_library(struct exam *exam)
 {
 	char module[64];
@@ -281,7 +281,7 @@ void check_library(struct exam *exam)
 		warn("the NVIDIA driver is loaded (%s), and its library cannot be used: %s", module, error_text());
 }
 
-/* One of the driver's files. True: there is a fault. */
+/* Checks that a device file of the driver exists and can be used. Returns true, and reports it, if not. */
 static bool node_faulty(const char *path)
 {
 	char text[ACCESS_TEXT_MAX];
@@ -300,7 +300,7 @@ static bool node_faulty(const char *path)
 	return true;
 }
 
-/* Only where the driver is loaded: without it there are none. */
+/* Checks the driver's device files. Does nothing if the driver is not loaded, because then there are none. */
 void check_nodes(struct exam *exam)
 {
 	char version[64];
@@ -328,9 +328,9 @@ void check_nodes(struct exam *exam)
 /* ---- MPS ---- */
 
 #define MPS_VARIABLE  "CUDA_MPS_PIPE_DIRECTORY"
-#define MPS_DIRECTORY "/tmp/nvidia-mps" /* where the variable is not set */
+#define MPS_DIRECTORY "/tmp/nvidia-mps" /* default if the variable is not set */
 
-/* The daemon's process by its pid file beside the pipe: the pipe outlives it. 0: not known. */
+/* Returns the daemon's pid from its pid file; 0: not known. The file and the pipe outlive the daemon. */
 static pid_t mps_daemon(const char *directory)
 {
 	char path[MPS_PATH_MAX + 64];
@@ -346,7 +346,7 @@ static pid_t mps_daemon(const char *directory)
 	return pid;
 }
 
-/* There is a pipe that CUDA takes. */
+/* Checks the daemon of a pipe that CUDA programs here would use. */
 static void check_mps_daemon(const char *path, const char *directory)
 {
 	pid_t daemon = mps_daemon(directory);
@@ -361,6 +361,7 @@ static void check_mps_daemon(const char *path, const char *directory)
 	}
 }
 
+/* Reports why CUDA programs here do not use MPS. path: of the pipe that they would use. */
 static void check_mps_nowhere(const char *path, const char *directory)
 {
 	struct stat st;
@@ -385,7 +386,7 @@ static bool has_pipe(const char *directory)
 	return !access(path, F_OK);
 }
 
-/* Under different daemons, or only one of them under MPS, processes run in turns. */
+/* Warns of sessions that do not share an MPS daemon with programs here: both then run on a GPU by time slices. */
 static void check_mps_sessions(const struct exam *exam, const char *directory)
 {
 	const json_t *session;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check-process.c - see checks.h: what this process may use: its container, its control group, its limits, shared memory. */
+/* check-process.c - see checks.h: what this process may use: container, control group, limits, shared memory. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -13,15 +13,16 @@
 #include "common/size.h"
 #include "report.h"
 
-#define CLIENT_DESCRIPTORS 64            /* enough for a process of the library */
-#define KEY_MEMORY         65536         /* bytes that may be locked: keys are kept out of swap */
-#define SHARED_MEMORY      (64ull << 20) /* for the status file and the board */
-#define SHARED_MEMORY_HOST (1ull << 30)  /* and for the memory of a host device */
-#define PROCESS_MEMORY     (512ull << 20) /* of the host, which a process with CUDA takes at least, with something beside it */
-#define PROCESS_THREADS    32            /* that a process with CUDA and the library may start */
-#define ADDRESS_SPACE_HOST (4ull << 30)  /* for host devices' mappings */
+/* what a process of the library, or a broker, needs at least; with less a check warns */
+#define CLIENT_DESCRIPTORS 64            /* open descriptors */
+#define KEY_MEMORY         65536         /* bytes of locked memory, which keep keys out of swap */
+#define SHARED_MEMORY      (64ull << 20) /* bytes of /dev/shm for the status file and the board */
+#define SHARED_MEMORY_HOST (1ull << 30)  /* bytes of /dev/shm for these and the memory of a host device */
+#define PROCESS_MEMORY     (512ull << 20) /* bytes of host memory for a process with CUDA */
+#define PROCESS_THREADS    32            /* threads that CUDA and the library may start in a process */
+#define ADDRESS_SPACE_HOST (4ull << 30)  /* addresses for the mappings of host devices */
 
-#define FIRST_PID_NAMESPACE 4026531836u /* the inode of the machine's own, in every Linux (proc_ns.h) */
+#define FIRST_PID_NAMESPACE 4026531836u /* inode of the machine's first pid namespace on every Linux (proc_ns.h) */
 
 #define NUMBER(value) ((unsigned long long)(value))
 
@@ -34,6 +35,7 @@ void check_software(struct exam *exam)
 
 /* ---- container and control group ---- */
 
+/* Returns the inode of a process's pid namespace, or 0 if it cannot be read. pid 0: this process. */
 static ino_t pid_namespace(pid_t pid)
 {
 	char path[40] = "/proc/self/ns/pid";
@@ -44,7 +46,10 @@ static ino_t pid_namespace(pid_t pid)
 	return stat(path, &st) ? 0 : st.st_ino;
 }
 
-/* A broker sees the processes of its own pid namespace, and of those inside it. Of another user's broker it cannot be read. */
+/*
+ * Checks whether the broker can see this process: a broker sees only the processes of its own pid namespace and of
+ * namespaces inside that. The namespace of another user's broker cannot be read.
+ */
 void check_container(struct exam *exam)
 {
 	ino_t own = pid_namespace(0), its = exam->broker ? pid_namespace(exam->broker) : 0;
@@ -180,7 +185,7 @@ void check_locked_memory(struct exam *exam)
 		warn("this process may lock only %s of memory, so keys may be swapped out", size_format(memory, locked));
 }
 
-/* CUDA reserves addresses for the memory of all devices and of the host when it starts. */
+/* Checks the limit of addresses: when CUDA starts, it reserves addresses for the memory of all devices and the host. */
 void check_address_space(struct exam *exam)
 {
 	char text[SIZE_TEXT_MAX];

@@ -2,7 +2,8 @@
 /*
  * checks.h - the doctor's checks: each looks at one thing and reports what it finds (report.h).
  *
- * doctor.c has the table of them. An exam goes through it: a check finds in it what those before it have learned. Owns nothing.
+ * doctor.c has the table of checks, and runs them in its order. All get the same exam: a check finds in the exam what
+ * earlier checks have learned. Owns nothing.
  */
 #ifndef GPUB_CTL_CHECKS_H
 #define GPUB_CTL_CHECKS_H
@@ -18,22 +19,22 @@
 #include "device/device.h"
 
 struct exam {
-	const char *given;                        /* the address; NULL: none */
-	char        address[SOCKET_ADDRESS_SIZE]; /* that is tried; "": none is known */
-	bool        serves;                       /* a broker answered there */
-	pid_t       broker;                       /* the process that answered, else who listens; 0: no pid here */
-	uid_t       user;                         /* the user of that process */
-	gpub_client *client;                      /* NULL: no connection */
-	bool        has_status;                   /* the broker was asked for its status, and answered */
-	struct shown status;                      /* that answer: what this user may see */
-	bool        host;                         /* its devices are host devices; without a broker false */
-	const struct device *device;              /* started in this process; NULL: none is */
+	const char *given;                        /* the address on the command line; NULL: none */
+	char        address[SOCKET_ADDRESS_SIZE]; /* the broker's address that is tried; "": unknown */
+	bool        serves;                       /* a process answered at address */
+	pid_t       broker;                       /* the process that answered, or else listens; 0: not visible here */
+	uid_t       user;                         /* the user of the process `broker` */
+	gpub_client *client;                      /* the connection to the broker; NULL: there is none */
+	bool        has_status;                   /* the broker has sent its status */
+	struct shown status;                      /* the status, as this user may see it; valid if has_status */
+	bool        host;                         /* the broker's devices are host devices; false without a broker */
+	const struct device *device;              /* backend started in this process; NULL: none was started */
 };
 
-/* ---- check-broker.c: the way to the broker, and how it does ---- */
+/* ---- check-broker.c: how the broker is reached, and its state ---- */
 
 void check_address(struct exam *exam);
-void check_listener(struct exam *exam); /* may it be opened, is it served, does its server run */
+void check_listener(struct exam *exam); /* whether the socket may be opened, has a listener, and gets an answer */
 void check_connection(struct exam *exam);
 void check_leftovers(struct exam *exam);
 void check_server(struct exam *exam);
@@ -45,7 +46,7 @@ void check_sessions(struct exam *exam);
 /* ---- check-devices.c: devices, driver, MPS ---- */
 
 void check_devices(struct exam *exam);
-void check_devices_alone(struct exam *exam); /* without a broker */
+void check_devices_alone(struct exam *exam); /* which devices a broker here would serve, if none is connected */
 void check_compute_mode(struct exam *exam);
 void check_mig(struct exam *exam);
 void check_connections(struct exam *exam);
@@ -66,15 +67,15 @@ void check_descriptors(struct exam *exam);
 void check_locked_memory(struct exam *exam);
 void check_address_space(struct exam *exam);
 
-/* ---- what several of them need ---- */
+/* ---- what several checks need ---- */
 
-/* The user's name, or "uid 5", valid until the next call. */
+/* Returns the user's name, or "uid 5" if there is none; valid until the next call. */
 const char *user_name(uid_t uid);
 
-/* A process's soft limit as /proc tells it, "unlimited" as UINT64_MAX. process: "self", or its pid. False: it cannot be read. */
+/* Reads a soft limit from /proc; "unlimited" is UINT64_MAX. process: "self" or a pid. False: it cannot be read. */
 bool limit_of(const char *process, const char *name, uint64_t *limit);
 
-/* A variable that the process was started with. 1, and its value, cut; 0: it was not set; -1: it cannot be read. */
+/* Looks up a variable in a process's initial environment. 1: *value is set, cut to size; 0: not set; -1: unreadable. */
 int started_with(pid_t pid, const char *variable, char *value, size_t size);
 
 #endif

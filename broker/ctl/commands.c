@@ -30,7 +30,7 @@
 #include "save.h"
 #include "view.h"
 
-/* Logs what was refused. Returns the exit status for it. */
+/* Logs text if error is not 0. Returns the exit status for the error. */
 static enum ctl_exit complain(int error, const char *text)
 {
 	if (!error)
@@ -39,7 +39,7 @@ static enum ctl_exit complain(int error, const char *text)
 	return error == -ETIMEDOUT ? CTL_EXIT_TIME : CTL_EXIT_REFUSED;
 }
 
-/* Of several failures, a refusal counts more than a timeout. */
+/* Combines two exit statuses: a refusal counts more than a timeout, a timeout more than success. */
 static enum ctl_exit worse_of(enum ctl_exit a, enum ctl_exit b)
 {
 	if (a == CTL_EXIT_DONE || b == CTL_EXIT_REFUSED)
@@ -68,7 +68,7 @@ static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *o
 
 static enum ctl_exit run_resize(gpub_client *client, const struct ctl_options *options)
 {
-	/* as of a create: a timeout has the errno of memory that cannot come */
+	/* -ENOMEM means a timeout, or memory that can never be there: the latter is answered at once (see create.c) */
 	struct timespec late = client_deadline(options->wait_ms / 2);
 	int error = gpub_resize(client, options->names[0], options->size, options->wait_ms);
 
@@ -121,16 +121,16 @@ static enum ctl_exit run_each(gpub_client *client, const struct ctl_options *opt
 	return worst;
 }
 
-/* ---- drain: all at once ---- */
+/* ---- drain: all names at the same time ---- */
 
-/* Each waits in a thread of its own, so that all names are unlinked before the first wait ends. */
+/* The drain of one name. Each has a thread of its own, so that all names are unlinked before the first wait ends. */
 struct drain {
-	pthread_t    thread;
+	pthread_t    thread; /* valid if started */
 	gpub_client *client;
 	const char  *name;
 	int          timeout_ms, error;
-	bool         started;
-	char         text[ERROR_TEXT_MAX];
+	bool         started; /* false: no thread could be started, so the drain was done at once */
+	char         text[ERROR_TEXT_MAX]; /* the error message */
 };
 
 static void *drain_main(void *argument)
@@ -159,7 +159,7 @@ static void say_holders_in(const json_t *buffers, const char *name)
 	}
 }
 
-/* Whom it waits for. */
+/* Logs which sessions the drain of the name waits for. */
 static void say_holders(gpub_client *client, const char *name)
 {
 	struct shown shown;
@@ -251,7 +251,7 @@ static enum ctl_exit run_ticket(gpub_client *client, const struct ctl_options *o
 	return complain(error, error_text());
 }
 
-/* By pidfd, so that it cannot hit another process with the same number. A process that is dead already is a success. */
+/* Kills an evicted session's process by its pidfd: its pid may be reused. Succeeds if it is dead already. */
 static int process_kill(int pidfd, uint64_t session)
 {
 	if (!syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) || errno == ESRCH)
@@ -272,7 +272,7 @@ static enum ctl_exit run_evict(gpub_client *client, const struct ctl_options *op
 	return complain(error, error_text());
 }
 
-/* ---- with a connection of their own, or none ---- */
+/* ---- commands with a connection of their own, or none ---- */
 
 static enum ctl_exit run_load(const struct ctl_options *options)
 {
@@ -320,7 +320,7 @@ static enum ctl_exit run_doctor(const struct ctl_options *options)
 	return ctl_doctor(options->address, options->json) ? CTL_EXIT_REFUSED : CTL_EXIT_DONE;
 }
 
-/* ---- all of them ---- */
+/* ---- the table ---- */
 
 #define VALUE_AT(argument, take, field) argument, take, offsetof(struct ctl_options, field)
 

@@ -81,7 +81,7 @@ static int npy_open(struct content *content, uint64_t file)
 	return npy_size_check(&content->layout, content->rest);
 }
 
-/* The header as it lies in the buffer: padded, so that the tensors begin where every device likes it. */
+/* Reads the header into content->head, padded so that the tensors begin at SAFETENSORS_ALIGNMENT in the buffer. */
 static int safetensors_head(struct content *content, size_t size)
 {
 	size_t padded = safetensors_padded(size);
@@ -142,7 +142,7 @@ static int format_open(struct content *content, uint64_t file)
 
 /* ---- the file ---- */
 
-/* Says which file it was about. */
+/* Puts the file's path before the error message. Returns error. */
 static int about(const char *path, int error)
 {
 	struct saved_error said = error_save();
@@ -172,7 +172,7 @@ int content_take(struct content *content, int fd, const char *path)
 int content_open(struct content *content, const char *path)
 {
 	bool in = !strcmp(path, "-");
-	/* not blocking: a FIFO that nobody writes would never open */
+	/* O_NONBLOCK: open(2) of a FIFO without a writer would not return */
 	int fd = in ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	path = in ? STANDARD_INPUT : path;

@@ -11,12 +11,12 @@
 #include "common/wire.h"
 
 /*
- * Not gpub_create(), which counts devices as the calling process sees them and has to start CUDA for it. Here devices
- * have the broker's own numbers, as in broker-status.
+ * Sends the request itself instead of calling gpub_create(), which numbers devices as this process sees them, and must
+ * start CUDA for that. Here devices have the broker's own numbers, as in broker-status.
  */
 int ctl_create(gpub_client *client, const struct create_order *order)
 {
-	/* a timeout has the errno of memory that cannot come, but that is answered at once */
+	/* -ENOMEM means a timeout, or memory that can never be there: the latter is answered at once, before `late` */
 	struct timespec late = client_deadline(order->wait_ms / 2);
 	struct wire_message request, reply;
 	int error;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * create.h - broker-ctl's create of a buffer, on a device with the broker's own number. Owns nothing.
- */
+/* create.h - creates a buffer for broker-ctl; the device is given by the broker's own number. Owns nothing. */
 #ifndef GPUB_CTL_CREATE_H
 #define GPUB_CTL_CREATE_H
 
@@ -10,11 +8,11 @@
 struct create_order {
 	const char   *name;
 	struct amount amount;
-	unsigned      mode, flags; /* GPUB_EPHEMERAL ... */
-	int           wait_ms;
+	unsigned      mode, flags; /* flags: GPUB_EPHEMERAL and others */
+	int           wait_ms;     /* how long the broker may wait for memory, in milliseconds; 0: not at all */
 };
 
-/* Negative errno with the error message; -ETIMEDOUT: no memory came in that time. */
+/* Returns 0 or negative errno with the error message; -ETIMEDOUT: there was no memory within wait_ms. */
 int ctl_create(gpub_client *client, const struct create_order *order);
 
 #endif

@@ -8,14 +8,17 @@
 #include "client/client.h"
 #include "report.h"
 
-/* When a check is of use. CUDA and host devices: those of the broker, or without one those that a broker here would serve. */
+/*
+ * When a check applies: with a connection to a broker (CONNECTED), without (ALONE), if the broker has sent its status
+ * (WITH_STATUS), unless the broker has host devices (WITH_CUDA), if CUDA was started here (WITH_CUDA_DEVICES).
+ */
 enum when { ALWAYS, CONNECTED, ALONE, WITH_STATUS, WITH_CUDA, WITH_CUDA_DEVICES };
 
 static const struct check {
-	const char *name; /* in JSON */
+	const char *name; /* as in the JSON output */
 	enum when   when;
 	void      (*run)(struct exam *exam);
-	const char *remedy; /* how to fix its faults; NULL: the fault says it */
+	const char *remedy; /* how to fix faults that the check finds; NULL: findings have their own, or none */
 } checks[] = {
 	{ "software", ALWAYS, check_software, NULL },
 	{ "address", ALWAYS, check_address, NULL },

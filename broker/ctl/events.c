@@ -22,10 +22,10 @@
 #include "common/socket.h"
 #include "gpubroker.h"
 
-#define FOLLOW_MS 250 /* between two looks */
-#define TRIES     50  /* for a file that is being made */
+#define FOLLOW_MS 250 /* from one reading of the file to the next, with --follow */
+#define TRIES     50  /* readings of a file that is being made, before it is an error */
 
-/* ---- which are wanted ---- */
+/* ---- which events are wanted ---- */
 
 static bool has_user(const struct status_event *event, uint32_t user)
 {
@@ -70,7 +70,7 @@ static int print_json(const struct status_event *event)
 	return error ? error_set(-ENOMEM, "out of memory") : 0;
 }
 
-/* Those that are newer than *last, which is the newest one's number then. */
+/* Prints the wanted events whose number is greater than *last. Sets *last to the number of the newest event. */
 static int print_new(const struct events_wanted *wanted, const struct trail *trail, uint64_t *last)
 {
 	int error = 0;
@@ -91,7 +91,7 @@ static int print_new(const struct events_wanted *wanted, const struct trail *tra
 	return error;
 }
 
-/* ---- whose ---- */
+/* ---- which broker ---- */
 
 static bool listens_at(const char *instance, const char *address)
 {
@@ -107,7 +107,7 @@ static bool listens_at(const char *instance, const char *address)
 	return found;
 }
 
-/* Of several, the one that other commands would ask. Anybody's file may claim an address: so not one of two. */
+/* Chooses the only broker whose status file has the address. Any user can make a file that claims an address. */
 static int choose_by_address(const struct events_wanted *wanted, const struct instances *instances, char chosen[INSTANCE_SIZE])
 {
 	char address[SOCKET_ADDRESS_SIZE];
@@ -120,7 +120,7 @@ static int choose_by_address(const struct events_wanted *wanted, const struct in
 					  instances->count, instances->names[0]);
 }
 
-/* The one that was named, the one at the address, or the only one that there is. */
+/* Chooses the broker that was named, the only one, or of several the one at the address. */
 static int choose(const struct events_wanted *wanted, char instance[INSTANCE_SIZE])
 {
 	struct instances instances;
@@ -143,6 +143,7 @@ static int choose(const struct events_wanted *wanted, char instance[INSTANCE_SIZ
 	return error;
 }
 
+/* Adds to an error message how to get access, if the status file is closed to this user. Returns error. */
 static int explain(int error, const char *instance)
 {
 	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE], text[ACCESS_TEXT_MAX];
@@ -171,7 +172,7 @@ static int read_once(const char *instance, struct trail *trail)
 	return error;
 }
 
-/* A broker that starts has its file before that has a header. */
+/* Reads the status file, again if it has no header yet, and prints the wanted events after *last. */
 static int look(const struct events_wanted *wanted, const char *instance, struct trail *trail, uint64_t *last)
 {
 	static const struct timespec nap = { .tv_nsec = 20000000 };
@@ -183,13 +184,13 @@ static int look(const struct events_wanted *wanted, const char *instance, struct
 	}
 	if (error)
 		return error;
-	/* a broker that ended in order took its events along: the next one of its name begins with 1 */
+	/* a broker that ends regularly removes its events, so the next broker of the name numbers its events from 1 */
 	if (trail->count && trail->events[trail->count - 1].seal.sequence < *last)
 		*last = 0;
 	return print_new(wanted, trail, last);
 }
 
-/* A broker that is gone may come again, and take its time to start. */
+/* Prints new events until a failure. A missing or incomplete status file is no failure: the broker may start again. */
 static int follow(const struct events_wanted *wanted, const char *instance, struct trail *trail, uint64_t *last)
 {
 	static const struct timespec pause = { .tv_nsec = FOLLOW_MS * 1000000 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events.h - broker-ctl events: prints what happened in a broker, oldest first, a line or an object each (show/trail.h).
+ * events.h - broker-ctl events: prints the events of a broker (show/trail.h), oldest first, each as a line or as a JSON
+ * object.
  *
- * Reads the status file, so it works for a broker that is stopped or was killed, too, and asks nothing of one that runs. With
- * --follow it looks again and again, and owns what it read last. Never connects to a broker.
+ * Reads the broker's status file, so it works also if the broker is stopped or was killed. With --follow it reads the
+ * file again and again. Owns the events read last. Never connects to a broker.
  */
 #ifndef GPUB_CTL_EVENTS_H
 #define GPUB_CTL_EVENTS_H
@@ -11,18 +12,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whose, which and how. */
+/* Which events of which broker are printed, and how. */
 struct events_wanted {
-	const char *instance; /* NULL: the one at the address, or the only one */
-	const char *address;  /* NULL: wherever gpub_connect() looks */
-	uint64_t    since_ms; /* 0: all */
-	const char *buffer, *kind; /* NULL: any */
-	unsigned    pid; /* 0: any */
-	uint32_t    user; /* GPUB_ANY_USER: any */
+	const char *instance; /* the broker's name; NULL: the only broker, or of several the one at the address */
+	const char *address;  /* NULL: where gpub_connect() looks by default */
+	uint64_t    since_ms; /* only events of the last since_ms milliseconds; 0: all */
+	const char *buffer, *kind; /* only events with this pattern of a name, of this kind; NULL: any */
+	unsigned    pid;  /* only events about this process; 0: any */
+	uint32_t    user; /* only events about this user; GPUB_ANY_USER: any */
 	bool        json, follow;
 };
 
-/* Negative errno, with the error message set. */
+/* Prints the events; with follow until a failure. Returns 0 or negative errno with the error message. */
 int ctl_events(const struct events_wanted *wanted);
 
 #endif

@@ -57,9 +57,9 @@ static int buffer_fill(gpub_client *client, const struct load_order *order, stru
 	return error;
 }
 
-/* ---- from its first name to its last ---- */
+/* ---- from the temporary to the final name ---- */
 
-/* Of no other buffer; it begins with the name that the buffer will have, for people who look at the broker meanwhile. */
+/* Makes the temporary name: the final name, by which users recognise the buffer, and random digits. */
 static void first_name(const char *name, char first[NAME_SIZE])
 {
 	snprintf(first, NAME_SIZE, "%.72s.loading-%08x", name, randombytes_random());
@@ -87,7 +87,7 @@ static int buffer_publish(gpub_client *client, const struct load_order *order, c
 	return error ? error : gpub_rename(client, name, order->name, GPUB_PERSIST | (order->replace ? GPUB_REPLACE : 0));
 }
 
-/* Returns the error, with the message that it had. */
+/* Unlinks the buffer after a failure. Returns error, with its message and that there is no buffer. */
 static int buffer_drop(gpub_client *client, const struct load_order *order, const char *name, int error)
 {
 	struct saved_error said = error_save();
@@ -111,9 +111,9 @@ static int load(gpub_client *client, const struct load_order *order, struct cont
 	return error ? buffer_drop(client, order, name, error) : 0;
 }
 
-/* ---- the order ---- */
+/* ---- the command ---- */
 
-/* What would be refused at the end anyhow. */
+/* Checks before the work that the final rename will not be refused because the name is in use. */
 static int name_is_free(gpub_client *client, const struct load_order *order)
 {
 	gpub_info info = { .struct_size = sizeof info };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * load.h - broker-ctl load: a buffer with what is in a file.
+ * load.h - broker-ctl load: creates a buffer with the content of a file.
  *
- * The buffer is written under a name of its own, and gets the name that was asked for when it is whole: who waits for that name never
- * sees a part. Until then it ends with this process, however that ends. Owns the connection, and the buffer until it has its name.
+ * The buffer is written under a temporary name, and is renamed when it is complete: a process that waits for the final
+ * name never sees an incomplete buffer. Until the rename the buffer is ephemeral, so it ends with this process. Owns
+ * the connection, and the buffer until the rename.
  */
 #ifndef GPUB_CTL_LOAD_H
 #define GPUB_CTL_LOAD_H
@@ -12,15 +13,18 @@
 #include <stdint.h>
 
 struct load_order {
-	const char *address; /* NULL: wherever gpub_connect() looks */
-	const char *name, *file; /* "-": standard input */
-	unsigned    device; /* the broker's number */
-	unsigned    mode, flags; /* GPUB_DEDICATED, GPUB_SAME_ADDRESS */
-	uint64_t    reserve; /* bytes that it may grow to; 0: it keeps its size */
-	int         wait_ms;
-	bool        replace, seal, quiet;
+	const char *address; /* NULL: where gpub_connect() looks by default */
+	const char *name, *file; /* file "-": standard input */
+	unsigned    device; /* the broker's number of the device */
+	unsigned    mode, flags; /* flags: GPUB_DEDICATED, GPUB_SAME_ADDRESS */
+	uint64_t    reserve; /* bytes that the buffer may grow to; 0: it keeps its size */
+	int         wait_ms; /* how long the broker may wait for memory, in milliseconds; 0: not at all */
+	bool        replace; /* a buffer that has the name is unlinked by the rename */
+	bool        seal;    /* the buffer is sealed before the rename */
+	bool        quiet;   /* no progress is shown */
 };
 
+/* Returns 0 or negative errno with the error message; there is no new buffer then. */
 int ctl_load(const struct load_order *order);
 
 #endif

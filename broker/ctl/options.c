@@ -18,7 +18,7 @@
 #include "gpubroker.h"
 #include "values.h"
 
-#define LIFETIME_MS 3600000u /* a ticket's default, as in GPUB_TICKET_TERMS_INIT */
+#define LIFETIME_MS 3600000u /* default lifetime of a ticket, as in GPUB_TICKET_TERMS_INIT */
 
 #define NUMBER_OF_PROCESS NUMBER("process", 1, INT_MAX)
 
@@ -93,7 +93,7 @@ static int command_find(struct ctl_options *options, const char *name)
 	return error_set(-EINVAL, "'%.40s' is no command: see broker-ctl --help", name);
 }
 
-/* commands: a name, or several with commas and blanks between them. */
+/* Whether the command is in the list `commands`, such as "create, load". */
 static bool is_among(const char *command, const char *commands)
 {
 	size_t length = strlen(command);
@@ -106,7 +106,7 @@ static bool is_among(const char *command, const char *commands)
 	return true;
 }
 
-/* An option that the command does not take would silently have no effect. */
+/* Refuses options that the command does not take, because they would silently have no effect. given: bits by row. */
 static int check_taken(const struct ctl_options *options, uint32_t given)
 {
 	const char *command = options->command->name;
@@ -118,7 +118,7 @@ static int check_taken(const struct ctl_options *options, uint32_t given)
 	return 0;
 }
 
-/* One argument may be a value; the others are names of buffers. */
+/* Parses the command's arguments: one may be a value (command->take), the others are names of buffers. */
 static int arguments_take(struct ctl_options *options, int count, char **arguments)
 {
 	const struct ctl_command *command = options->command;

@@ -16,7 +16,7 @@
 
 #define TEMPORARY ".gpubroker-XXXXXX"
 
-/* Bytes of the path before the last part, with the slash. */
+/* Returns the length of the path's folder, its last slash included; 0 if there is no slash. */
 static int folder_length(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -24,10 +24,11 @@ static int folder_length(const char *path)
 	return slash ? (int)(slash - path) + 1 : 0;
 }
 
-/* ---- who may read it ---- */
+/* ---- owner, group, mode and access control list ---- */
 
 #define ACL "system.posix_acl_access"
 
+/* Returns the mode of a new file by the umask. */
 static mode_t mode_of_new(void)
 {
 	mode_t mask = umask(0);
@@ -37,8 +38,8 @@ static mode_t mode_of_new(void)
 }
 
 /*
- * Gives the file the access control list of the one at the path, or none if that has none: a new file may have
- * inherited one from its folder. False: a list cannot be kept.
+ * Copies the access control list of the file at path to fd. If that file has none, removes a list that fd may have
+ * inherited from its folder. Returns false if the list cannot be copied or removed.
  */
 static bool list_keep(int fd, const char *path)
 {
@@ -55,7 +56,7 @@ static bool list_keep(int fd, const char *path)
 	return kept;
 }
 
-/* What both the group and all others may do is what everybody but the owner may do. */
+/* Returns the mode with the rights of the group and of others reduced to the rights that both have. */
 static mode_t mode_without_group(mode_t mode)
 {
 	mode_t common = mode >> 3 & mode & 07;
@@ -64,8 +65,9 @@ static mode_t mode_without_group(mode_t mode)
 }
 
 /*
- * Gives the file the owner, group and mode of the one that it replaces. What cannot be kept gives nobody more: a file
- * that becomes the caller's is a new one, but nobody gets rights whom the old one refused them.
+ * Gives fd the owner, group, mode and access control list of the file at path, which it will replace. If one of these
+ * cannot be set, the mode is reduced, so that nobody but the new owner gets rights that the old file refused. Returns 0
+ * or negative errno.
  */
 static int access_keep(int fd, const char *path, const struct stat *old)
 {
@@ -106,8 +108,8 @@ static int temporary_make(struct output *output, const struct stat *old)
 }
 
 /*
- * Of a symbolic link, what it points to is replaced. Returns 1 if there is a file, whose state is *old, 0 if there is
- * none.
+ * Sets output->path, after following symbolic links: the file that a link points to is replaced, not the link. Returns
+ * 1 and sets *old if the file exists; 0 if not; negative errno with the error message.
  */
 static int path_find(struct output *output, const char *path, struct stat *old)
 {
@@ -157,7 +159,7 @@ void output_abandon(struct output *output)
 	output_free(output);
 }
 
-/* The folder, so that the name stays after a crash of the machine. Some file systems cannot. */
+/* Syncs the folder, so that the rename survives a crash of the machine. Some file systems cannot; that is no error. */
 static void folder_sync(const struct output *output)
 {
 	char *folder;

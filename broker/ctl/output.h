@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output.h - a file that gets its name when it is whole: until then it is a temporary one in the same folder.
+ * output.h - an output file that appears under its name only when it is complete: it is written as a temporary file in
+ * the same folder, and renamed at the end.
  *
- * Owns the temporary file until it is committed or abandoned. A file that had the name is replaced in one step, by one
- * with its owner, group, mode and access control list; what is no regular file is not replaced. "-" is standard
- * output, which has no such care.
+ * Owns the temporary file until output_commit() or output_abandon(). The rename replaces an older file of that name in
+ * one step, and keeps its owner, group, mode and access control list as far as possible. A path to something else than
+ * a regular file is refused. The path "-" is standard output, which is written directly.
  */
 #ifndef GPUB_CTL_OUTPUT_H
 #define GPUB_CTL_OUTPUT_H
 
 struct output {
-	int   fd; /* for reading and writing */
-	char *path, *temporary; /* NULL: standard output */
+	int   fd; /* open for reading and writing */
+	char *path, *temporary; /* of the final and the temporary file, owned; NULL: standard output */
 };
 
+/* Makes the temporary file. Returns 0 or negative errno with the error message, and then no file is left. */
 int output_open(struct output *output, const char *path);
 
-/* On the disk, and under its name. It is over either way. */
+/* Syncs and renames the file, or removes it on failure, and frees output. 0 or negative errno with the message. */
 int output_commit(struct output *output);
+
+/* Removes the temporary file, and frees output. */
 void output_abandon(struct output *output);
 
 #endif

@@ -27,7 +27,7 @@ static void show(struct progress *progress, uint64_t now)
 	char text[PROGRESS_LINE_MAX];
 	int width = progress->width;
 
-	/* a shorter line covers the one before it */
+	/* blanks after a shorter line overwrite the end of the line before */
 	progress->width = fprintf(stderr, "\r%s", progress_line(progress, now - progress->began_ns, text)) - 1;
 	if (progress->width < width)
 		fprintf(stderr, "%*s", width - progress->width, "");

@@ -13,9 +13,9 @@
 static const char *const verdict_names[] = { "ok", "warn", "FAIL" };
 
 static const char *check, *check_remedy;
-static char        next_remedy[TEXT_MAX]; /* "": that of the check */
-static json_t     *findings;              /* NULL: lines are printed */
-static bool        failed;
+static char        next_remedy[TEXT_MAX]; /* remedy of the next finding; "": that of the check applies */
+static json_t     *findings;              /* array for the JSON output; NULL: lines are printed instead */
+static bool        failed;                /* a finding is a FAIL */
 
 void report_begin(bool json)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - what the doctor found: a line on stdout for each finding, or all of them as JSON.
+ * report.h - prints the doctor's findings on stdout: each as a line at once, or all as JSON at the end.
  *
- * A finding says what is so; where it is a fault, why that matters, and behind a semicolon how to fix it. Owns the findings
- * until report_end(), and nothing else. Never prints what is not printable ASCII: paths and names come from others.
+ * A finding states a fact. If it is a fault, the finding also states why it matters and, after a semicolon, the remedy:
+ * how to fix it. Owns the findings until report_end(). Prints only printable ASCII, because paths and names may come
+ * from other users.
  */
 #ifndef GPUB_CTL_REPORT_H
 #define GPUB_CTL_REPORT_H
@@ -14,19 +15,23 @@ enum verdict { OK, WARN, FAIL };
 
 void report_begin(bool json);
 
-/* What is found from here on is of that check. remedy: how to fix its faults, unless one has its own; NULL: nothing that is known. */
+/*
+ * Begins a check: the next findings are reported under its name. remedy: how to fix its faults, for those without a
+ * report_remedy() of their own; NULL: none. Both strings must stay valid until the next check.
+ */
 void report_check(const char *name, const char *remedy);
 
 #define ok(...)   report(OK, __VA_ARGS__)
 #define warn(...) report(WARN, __VA_ARGS__)
 #define fail(...) report(FAIL, __VA_ARGS__)
 
+/* Reports one finding. OK: no fault; WARN: a possible fault; FAIL: a fault. */
 void report(enum verdict verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* How to fix the fault that is reported next. */
+/* Sets the remedy of the next finding, instead of that of the check. */
 void report_remedy(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* True: a finding is a FAIL. */
+/* Prints the JSON, if chosen. Returns true if a finding is a FAIL. */
 bool report_end(void);
 
 #endif

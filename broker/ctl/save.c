@@ -15,17 +15,17 @@
 #include "transfer.h"
 #include "whole.h"
 
-/* What goes into the file: a header, which may be empty, and so many bytes of the buffer. */
+/* One run of the command. The file gets a header, which may be empty, and the first bytes of the buffer. */
 struct save {
 	const struct save_order *order;
 	gpub_client *client;
 	gpub_lease   lease;
 	char         head[NPY_MADE_MAX];
-	size_t       head_size;
-	uint64_t     size;
+	size_t       head_size; /* bytes of head */
+	uint64_t     size;      /* bytes of the buffer that are written */
 };
 
-/* Says which buffer, or which file, it was about. */
+/* Puts the name of the buffer, or of the file, before the error message. Returns error. */
 static int about(const char *name, int error)
 {
 	struct saved_error said = error_save();
@@ -59,7 +59,7 @@ static int output_write(struct save *save, struct output *output)
 	return error;
 }
 
-/* Whoever wrote the buffer may have written anything: what is called .safetensors has to be one. */
+/* Checks that a file named .safetensors has that format, because the buffer may hold any bytes. */
 static int output_check(const struct save *save, const struct output *output)
 {
 	struct content content;
@@ -97,7 +97,7 @@ static int file_write(struct save *save)
 
 /* ---- the buffer ---- */
 
-/* Which bytes, and what stands before them. */
+/* Sets the header and the number of bytes: for .npy those of the buffer's layout, else the whole buffer. */
 static int save_plan(struct save *save)
 {
 	gpub_layout layout;
@@ -113,7 +113,7 @@ static int save_plan(struct save *save)
 	return about(save->order->name, error);
 }
 
-/* On its own device where this process sees that; else on one that reaches it, or the acquire is refused. */
+/* Acquires the buffer on its own device, or on the current one if this process does not see that device. */
 static int buffer_acquire(struct save *save)
 {
 	gpub_info info = { .struct_size = sizeof info };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * save.h - broker-ctl save: a file with what is in a buffer.
+ * save.h - broker-ctl save: writes the content of a buffer to a file.
  *
- * A file whose name ends in .npy begins with the header for the buffer's layout. One that ends in .safetensors is checked before it gets
- * its name. Owns the connection, the lease, and the file until it has its name (output.h).
+ * If the file's name ends in .npy, the file begins with a header for the buffer's layout. If it ends in .safetensors,
+ * the content is checked for that format before the file gets its name. Owns the connection, the lease, and the file
+ * until it gets its name (output.h).
  */
 #ifndef GPUB_CTL_SAVE_H
 #define GPUB_CTL_SAVE_H
@@ -11,11 +12,12 @@
 #include <stdbool.h>
 
 struct save_order {
-	const char *address; /* NULL: wherever gpub_connect() looks */
-	const char *name, *file; /* "-": standard output */
-	bool        quiet;
+	const char *address; /* NULL: where gpub_connect() looks by default */
+	const char *name, *file; /* file "-": standard output */
+	bool        quiet; /* no progress is shown */
 };
 
+/* Returns 0 or negative errno with the error message. After a failure, a file at that path is as it was before. */
 int ctl_save(const struct save_order *order);
 
 #endif

@@ -9,11 +9,11 @@
 #include "interrupt.h"
 
 #define BLOCK_MAX (8u << 20)
-#define BLOCK_MIN (64u << 10) /* whole pages everywhere */
+#define BLOCK_MIN (64u << 10) /* a multiple of the page size on every machine */
 
 /* ---- blocks ---- */
 
-/* Pinned, so that a copy is the device's work alone. Such memory is never unmapped (device/page.h): the process ends soon. */
+/* Makes a block's stream and pinned memory, which is never unmapped (device/page.h): the process ends soon. */
 static int block_open(struct transfer *transfer, struct transfer_block *block)
 {
 	const struct device *device = transfer->client->device;
@@ -41,13 +41,13 @@ void transfer_close(struct transfer *transfer)
 		gpub_stream_destroy(transfer->blocks[i].stream);
 }
 
-/* What came before in this block is done. */
+/* Waits until the block's pending copy is done. Returns its error. */
 static int block_wait(struct transfer_block *block)
 {
 	return block->size ? gpub_stream_sync(block->stream) : 0;
 }
 
-/* All blocks are idle, whatever became of them. Returns the first failure. */
+/* Waits for the pending copies of all blocks, also after a failure. Returns error if not 0, else the first failure. */
 static int transfer_end(struct transfer *transfer, int error)
 {
 	for (unsigned i = 0; i < TRANSFER_BLOCKS; i++) {
@@ -95,7 +95,7 @@ int transfer_in(struct transfer *transfer, void *to, uint64_t size, transfer_fil
 	return transfer_end(transfer, error);
 }
 
-/* Has the device copy the block at that place, where there is one. */
+/* Starts the copy of the block at the offset `at` to host memory. Does nothing if `at` is not less than size. */
 static int block_out(struct transfer *transfer, const void *from, uint64_t size, uint64_t at)
 {
 	struct transfer_block *block = &transfer->blocks[at / transfer->block % TRANSFER_BLOCKS];

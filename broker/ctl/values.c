@@ -20,7 +20,7 @@ int take_session(void *field, const char *text)
 
 /* ---- modes ---- */
 
-/* The bits of "rw" for user, group and others; moves *text behind them. */
+/* Parses "r" and "w". Returns their bits for user, group and others; moves *text to the first other letter. */
 static unsigned clause_bits(const char **text)
 {
 	unsigned bits = 0;
@@ -30,7 +30,7 @@ static unsigned clause_bits(const char **text)
 	return bits;
 }
 
-/* The bits that "ugoa" select; without any of these letters all, as with chmod(1). */
+/* Parses "u", "g", "o" and "a". Returns a mask of the bits that they select; of all bits if there is no such letter. */
 static unsigned clause_who(const char **text)
 {
 	unsigned who = 0;
@@ -40,7 +40,7 @@ static unsigned clause_who(const char **text)
 	return who ? who : 0777;
 }
 
-/* One "g+r"; moves *text behind it. */
+/* Parses one clause, such as "g+r", and adds it to *change; moves *text to its end. Returns 0 or -EINVAL. */
 static int clause_apply(const char **text, struct mode_change *change)
 {
 	unsigned who = clause_who(text), bits;
@@ -106,6 +106,7 @@ int take_owner(void *field, const char *text)
 
 /* ---- times and rights ---- */
 
+/* Returns the seconds of a unit of time; 0 if unit is none. */
 static double unit_of(const char *unit)
 {
 	static const struct {
@@ -125,7 +126,7 @@ static int time_parse(const char *text, uint64_t most_ms, uint64_t *ms)
 	double value, unit = unit_of(text + length);
 	char *end = NULL;
 
-	/* strtod(3) would take signs, blanks, exponents and words as well */
+	/* the length is checked, too, because strtod(3) also accepts signs, blanks, exponents and words */
 	value = length ? strtod(text, &end) : 0;
 	if (!length || end != text + length || unit <= 0)
 		return error_set(-EINVAL, "'%.40s' is no time: write seconds, or a number with s, m, h or d, such as 90 or 2h",
@@ -153,7 +154,7 @@ int take_since(void *field, const char *text)
 	return time_parse(text, LIFETIME_MAX_MS, field);
 }
 
-/* To the broker 0 means the buffer's life, which nobody means who writes 0 seconds. */
+/* Refuses a time of 0, which to the broker means as long as the buffer: only "forever" gives 0. */
 int take_lifetime(void *field, const char *text)
 {
 	uint64_t ms = 0;

@@ -18,7 +18,7 @@
 typedef bool wanted_fn(const json_t *element, const char *text);
 typedef int show_fn(const json_t *array);
 
-/* A new array of those that are wanted; NULL: all. */
+/* Returns a new array of the elements for which wanted() is true; of all elements if wanted is NULL. */
 static json_t *choose(const json_t *array, wanted_fn *wanted, const char *text)
 {
 	json_t *chosen = json_array(), *element;
@@ -30,7 +30,7 @@ static json_t *choose(const json_t *array, wanted_fn *wanted, const char *text)
 	return chosen;
 }
 
-/* A new array of what the broker shows under that key; NULL: it does not answer. */
+/* Returns a new array of the wanted elements under the key, or NULL with *error if the broker does not answer. */
 static json_t *ask(struct gpub_client *client, const char *key, wanted_fn *wanted, const char *text, int *error)
 {
 	struct shown shown;
@@ -134,7 +134,7 @@ static int show_whole_buffers(const json_t *buffers)
 	return 0;
 }
 
-/* The buffer that has the name, if it may grow. Those that drain cannot. */
+/* Returns the live buffer, if it may grow; else NULL. Draining buffers of the same name cannot grow. */
 static json_t *find_growable(const json_t *buffers)
 {
 	json_t *buffer;
@@ -146,7 +146,7 @@ static json_t *find_growable(const json_t *buffers)
 	return NULL;
 }
 
-/* A record of the status file has no room for the reserve, so it takes another request. The name may be another buffer's by then. */
+/* Adds the buffer's reserve, which its status does not have, unless the name belongs to another buffer by now. */
 static int add_reserve(struct gpub_client *client, const char *name, const json_t *buffers)
 {
 	json_t *buffer = find_growable(buffers);
@@ -163,7 +163,7 @@ static int add_reserve(struct gpub_client *client, const char *name, const json_
 	return 0;
 }
 
-/* The one that has the name, and those that had it and drain. */
+/* Shows the buffer that has the name, and the draining buffers that had it last. */
 int view_stat(struct gpub_client *client, const char *name, bool json)
 {
 	int error;

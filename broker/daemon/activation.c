@@ -12,10 +12,10 @@
 
 #include "common/error.h"
 
-#define FIRST      3 /* where the passed descriptors begin */
+#define FIRST      3 /* number of the first passed descriptor */
 #define PASSED_MAX 64
 
-/* False: it was meant for our parent, which left it in the environment. */
+/* Whether LISTEN_PID is this process. If not, the variables are for its parent, which left them in the environment. */
 static bool meant_for_us(void)
 {
 	const char *pid = getenv("LISTEN_PID");
@@ -30,7 +30,7 @@ static long passed_count(void)
 	return count && meant_for_us() ? strtol(count, NULL, 10) : 0;
 }
 
-/* The one of several that has our name: names are in order, separated by colons. -1: none. */
+/* Returns the descriptor whose name in LISTEN_FDNAMES (separated by colons) is ACTIVATION_NAME; -1: none. */
 static int passed_named(long count)
 {
 	const char *names = getenv("LISTEN_FDNAMES");
@@ -60,7 +60,7 @@ static int socket_check(int fd)
 	    option_of(fd, SO_ACCEPTCONN) != 1)
 		return error_set(-EINVAL, "what was passed in LISTEN_FDS is no listening Unix socket of type SOCK_SEQPACKET: "
 					  "write ListenSequentialPacket=PATH into the socket unit");
-	/* the kernel then stamps each message with its sender, which HELLO needs */
+	/* has the kernel add the sender's credentials to each message, which HELLO needs */
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on))
 		return error_set(-EINVAL, "the passed socket cannot be set up: %m");
 	return fd;

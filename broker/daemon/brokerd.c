@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * brokerd.c - the broker as a service: for unrelated processes of several users, at a well-known socket.
+ * brokerd.c - the broker as a service, for unrelated processes of several users, at a well-known socket.
  *
- * Owns the order: configuration, socket, device, readiness, loop; a reload at SIGHUP; and at the end the buffers
- * unlinked, the drain with its limit, all memory freed. Never daemonises, changes its user or starts a process: that is
- * the service manager's. Never frees what somebody still maps: after the limit it exits, and the driver frees it.
+ * Decides the order: reads the configuration, makes the socket, starts the device, reports readiness, runs the loop;
+ * reads the configuration again on SIGHUP; at the end unlinks the buffers, and waits until all memory is freed, at most
+ * drain_timeout. Never daemonises, changes its user or starts a process: that is the service manager's task. Never
+ * frees memory that a process still maps: after drain_timeout brokerd exits, and the driver frees the memory later.
  */
 #include <errno.h>
 #include <signal.h>
@@ -31,22 +32,23 @@
 #include "reader.h"
 #include "socket.h"
 
-#define EXIT_BROKER 1 /* it failed, or memory was still in use after drain_timeout */
+#define EXIT_BROKER 1 /* brokerd failed, or memory was still in use after drain_timeout */
 #define EXIT_USAGE  2
 
 struct service {
 	struct brokerd_options options;
-	struct brokerd_config *config; /* the current one; the broker points into it */
+	struct brokerd_config *config; /* the current configuration, in use by broker */
 	struct brokerd_socket  socket;
 	struct notify          notify;
 	struct broker          broker;
-	struct core            core; /* its parts */
+	struct core            core; /* the parts of broker */
 	struct reader          reader;
 	struct control         control;
 	struct event          *watchdog;
-	bool                   stopping, left; /* left: memory was still in use */
-	bool                   deaf;           /* the socket was removed, and cannot be made again */
-	bool                   reload_again;   /* asked for since the reading began: the file may have changed since */
+	bool                   stopping;     /* on_stop() was called */
+	bool                   left;         /* brokerd ends though memory is still in use */
+	bool                   deaf;         /* the socket was removed, and the last try to make it again failed */
+	bool                   reload_again; /* SIGHUP was received during a reading: the file may have changed */
 };
 
 /* ---- the end ---- */
@@ -110,7 +112,7 @@ static void reload_refused(struct service *service, const char *text)
 	notify_send(&service->notify, NOTIFY_READY, 0, "serving, with the old configuration: %s", text);
 }
 
-/* The old configuration remains until on_read() gets the new one. */
+/* Starts to read the configuration again. The old one is in use until on_read() gets the new one. */
 static void reload(struct service *service)
 {
 	service->reload_again = service->reader.reading;
@@ -144,10 +146,7 @@ static void on_read(void *context, struct brokerd_config *config, const char *te
 
 /* ---- events ---- */
 
-/*
- * As process 1 of a container brokerd becomes the parent of orphans. It starts no process itself. Those that a
- * library started on another thread are left to that library.
- */
+/* Reaps orphans, which brokerd gets as process 1 of a container, but no children of libraries' threads. */
 static void reap_orphans(void)
 {
 	while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0)
@@ -172,7 +171,7 @@ static void on_signal(void *context, const struct signalfd_siginfo *info)
 	}
 }
 
-/* Sent from the loop, so that the service manager notices a loop that hangs. */
+/* Reports to the watchdog from the event loop, so that the service manager notices a loop that hangs. */
 static void on_watchdog(evutil_socket_t fd, short what, void *argument)
 {
 	struct service *service = argument;
@@ -219,7 +218,7 @@ static void loop_end(struct service *service)
 
 /* ---- serving ---- */
 
-/* The group that may use the socket may read the status file. */
+/* Lets the group that may use the socket read the status file. */
 static int status_share(const struct service *service)
 {
 	gid_t group = service->config->group;
@@ -314,7 +313,7 @@ static int service_main(struct service *service)
 	int error;
 
 	signals_used(&signals);
-	/* an ignored signal may never be received */
+	/* an ignored signal might never be received by signalfd(2) */
 	sigaction(SIGHUP, &defaults, NULL);
 	sigaction(SIGCHLD, &defaults, NULL);
 	control_block(&signals);
@@ -369,7 +368,7 @@ int main(int argc, char **argv)
 		return EXIT_BROKER;
 	}
 	if (service.reader.reading) {
-		fflush(stdout); /* not all: one of them is what the reader hangs in */
+		fflush(stdout); /* not all streams: the reader's thread hangs in one of them */
 		_exit(code);
 	}
 	brokerd_config_free(service.config);

@@ -20,12 +20,12 @@
 #include "common/error.h"
 #include "common/size.h"
 
-#define UNSET       (UINT64_MAX - 1) /* a limit that its section does not name */
-#define DRAIN_MAX   86400u
-#define SESSIONS    1024 /* the default quota's */
-#define TICKETS     1024
-#define QUEUED      (16ull << 20)
-#define SECTION_MAX 16 /* keys in one */
+#define UNSET       (UINT64_MAX - 1) /* a limit that the quota's section does not set */
+#define DRAIN_MAX   86400u           /* largest drain_timeout in seconds */
+#define SESSIONS    1024             /* default quota: limit of sessions */
+#define TICKETS     1024             /* default quota: limit of tickets */
+#define QUEUED      (16ull << 20)    /* default quota: limit of queued bytes */
+#define SECTION_MAX 16               /* keys of a section, the end of the array included */
 
 /* ---- values ---- */
 
@@ -44,7 +44,7 @@ static int take_socket(void *field, const char *value)
 	return 0;
 }
 
-/* "30s", "5m", "1h", or seconds. */
+/* Parses "30s", "5m", "1h", or a number of seconds, into an unsigned. */
 static int take_seconds(void *field, const char *value)
 {
 	size_t digits = strspn(value, "0123456789");
@@ -79,7 +79,7 @@ static int take_bytes(void *field, const char *value)
 	return 0;
 }
 
-/* With 0 the user would wait for ever. */
+/* Parses a limit of requests a second. 0 is refused, because the user would wait for ever. */
 static int take_rate(void *field, const char *value)
 {
 	int error = take_limit(field, value);
@@ -93,14 +93,15 @@ static int take_rate(void *field, const char *value)
 /* ---- the keys ---- */
 
 struct key {
-	const char       *section, *name; /* section NULL: outside of all */
+	const char       *section, *name; /* section NULL: the key is outside of all sections */
 	struct value_type type;
-	size_t            offset, size; /* of the field: in struct brokerd_config, a quota's in struct quota */
-	enum { RELOADED, RESTART, LIST /* reloaded too */ } kind;
+	size_t            offset, size; /* of the field in struct brokerd_config; a quota's key: in struct quota */
+	/* RELOADED: a reload changes the value; RESTART: only a restart does; LIST: several values, a reload does */
+	enum { RELOADED, RESTART, LIST } kind;
 };
 
-static const char *const log_levels[] = { "quiet", "normal", "verbose", NULL }; /* as enum log_level */
-static const char *const trusted[] = { "owner", "nobody", NULL };               /* as enum trust */
+static const char *const log_levels[] = { "quiet", "normal", "verbose", NULL }; /* in the order of enum log_level */
+static const char *const trusted[] = { "owner", "nobody", NULL };               /* in the order of enum trust */
 
 #define FIELD(field) .offset = offsetof(struct brokerd_config, field), .size = sizeof(((struct brokerd_config *)0)->field)
 #define LIMIT(field) .offset = offsetof(struct quota, field), .size = sizeof(uint64_t)
@@ -140,7 +141,7 @@ static bool section_is(const struct key *key, const char *section)
 	return !section ? !key->section : key->section && !strcmp(key->section, section);
 }
 
-/* A key that exists: the caller has its name from the table. */
+/* Returns the key of that section and name, which must be in the table. */
 static const struct key *key_find(const char *section, const char *name)
 {
 	const struct key *key = keys;
@@ -208,11 +209,12 @@ void brokerd_config_free(struct brokerd_config *config)
 
 /* ---- the file ---- */
 
-/* The file that is read. Limits that a section does not name are UNSET until its end. */
+/* State while a file is read, for the callbacks of libconfuse. Limits that are not given are UNSET. */
 static _Thread_local struct filling {
 	struct brokerd_config *config;
-	struct quota           quota, fallback; /* of the current section; of the default one */
-	bool                   given[KEYS];     /* in the current section, or outside of all */
+	struct quota           quota;       /* of the section quota that is being read */
+	struct quota           fallback;    /* of the section quota "default" */
+	bool                   given[KEYS]; /* by index in keys: the key was given; a quota's key: in this section */
 } filling;
 
 #define MANUAL "see brokerd.conf(5)"
@@ -250,7 +252,10 @@ static int given_twice(const struct key *key)
 	return error_set(-EINVAL, "'%s' is given twice: keep one", key->name);
 }
 
-/* libconfuse calls it at each value with those before it, and once more at the end; after a second '=' it starts again. */
+/*
+ * Adds new values of a list. libconfuse calls this for each value, with all values so far, and once more at the end of
+ * the list. If the key is given twice, the values begin anew, which is refused.
+ */
 static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt)
 {
 	unsigned count = cfg_opt_size(opt);
@@ -289,7 +294,7 @@ static int on_value(cfg_t *cfg, cfg_opt_t *opt)
 	return option_take(cfg, opt) ? config_text_refuse(cfg) : 0;
 }
 
-/* At the section's closing brace. Only here an empty list behind a list with values can be noticed. */
+/* Callback at the end of the section creators. Refuses a second, empty list, which list_take() cannot notice. */
 static int on_creators(cfg_t *cfg, cfg_opt_t *opt)
 {
 	cfg_t *section = cfg_opt_getnsec(opt, 0);
@@ -324,7 +329,7 @@ static int quota_add(const char *title)
 	return 0;
 }
 
-/* At the section's closing brace. */
+/* Callback at the closing brace of a section quota: keeps its limits, and clears them for the next section. */
 static int on_quota(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *title = cfg_title(cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1));
@@ -341,6 +346,7 @@ static int on_quota(cfg_t *cfg, cfg_opt_t *opt)
 	return error ? config_text_refuse(cfg) : 0;
 }
 
+/* Sets limits that are not given to those of fallback. */
 static void quota_complete(struct quota *quota, const struct quota *fallback)
 {
 	for (int i = 0; i < RESOURCES; i++)
@@ -350,7 +356,7 @@ static void quota_complete(struct quota *quota, const struct quota *fallback)
 		quota->requests = fallback->requests;
 }
 
-/* Half of the board, which is a single user's share, and limits of what nobody needs much of. */
+/* Sets the default quota: half of the board's places, and limits of sessions, tickets and queued bytes. */
 static void quota_of_board(struct quota *quota, const struct broker_config *broker)
 {
 	quota_init(quota);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * configuration.h - reads brokerd.conf(5) into one object with its own memory, complete and checked, or into none.
+ * configuration.h - reads brokerd.conf(5) into one configuration object: a complete and checked one, or none.
  *
- * One table has every key: its section, its type, and whether a reload can change it. The object owns the lists
- * that the broker's configuration in it points to, so it must live as long as the broker uses them. Opens no socket, starts
- * nothing; looks up users and groups.
+ * One table has every key: its section, its type, and whether a reload can change it. The object owns the lists that
+ * its member broker points to, so the object must live as long as the broker uses the lists. Looks up users and
+ * groups. Opens no socket, starts nothing.
  */
 #ifndef GPUB_BROKERD_CONFIG_H
 #define GPUB_BROKERD_CONFIG_H
@@ -16,7 +16,7 @@
 #include "broker/base/log.h"
 
 #define BROKERD_CONFIG_FILE SYSCONFDIR "/gpubroker/brokerd.conf"
-#define BROKERD_NO_GROUP    ((gid_t)-1) /* the broker's own */
+#define BROKERD_NO_GROUP    ((gid_t)-1) /* no group is configured: files keep the broker's own group */
 
 struct id_list {
 	id_t    *ids;
@@ -29,23 +29,25 @@ struct brokerd_config {
 	mode_t               mode;  /* of the socket */
 	unsigned             drain_seconds;
 	enum log_level       log;
-	struct broker_config broker; /* points into what follows */
+	struct broker_config broker; /* its quotas and creators point to the lists below */
 	struct user_quota   *quotas;
-	struct id_list       users, groups; /* who may create */
+	struct id_list       users;  /* users who may create buffers */
+	struct id_list       groups; /* groups whose members may create buffers */
 };
 
 /*
- * Reads the file; path NULL: the defaults. -ENOENT: there is no such file; -EINVAL: the error message begins with
- * FILE:LINE; -ENOMEM. *config is set only on success.
+ * Reads the file at path, or only sets the defaults if path is NULL. Returns 0 and sets *config, which
+ * brokerd_config_free() frees. Or returns negative errno with the error message: -ENOENT: there is no such file;
+ * -EINVAL: the file has an error, and the message begins with FILE:LINE; -ENOMEM.
  */
 int brokerd_config_read(struct brokerd_config **config, const char *path);
 
-/* Sets a key outside of sections, as if it were in the file; without FILE:LINE in the error message. */
+/* Sets a key outside of all sections. Returns 0, or negative errno with a message that has no FILE:LINE. */
 int brokerd_config_set(struct brokerd_config *config, const char *key, const char *value);
 
 /*
- * For a reload: copies from old what a running broker cannot change. Writes the names of the keys that differed into text,
- * separated by ", "; empty if none did.
+ * For a reload: replaces in config the values that a running broker cannot change by those of old. Writes the names of
+ * the keys that differed into text, separated by ", ". text is empty if none differed.
  */
 #define BROKERD_KEYS_TEXT 160
 void brokerd_config_keep(struct brokerd_config *config, const struct brokerd_config *old, char text[BROKERD_KEYS_TEXT]);

@@ -17,7 +17,7 @@
 
 #define MESSAGE_MAX 512
 
-/* A path, or '@' and a name in the abstract namespace, which begins with a zero byte. */
+/* Connects to a path, or an abstract name with '@' in place of its NUL. Returns the descriptor or negative errno. */
 static int connect_to(const char *address)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -43,7 +43,7 @@ static int connect_to(const char *address)
 	return error;
 }
 
-/* Half of the watchdog's interval. 0: there is none for this process. */
+/* Returns half of the watchdog's interval in microseconds; 0: no watchdog watches this process. */
 static uint64_t watchdog_interval(void)
 {
 	const char *interval = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
@@ -95,7 +95,7 @@ void notify_send(const struct notify *notify, enum notify_state state, unsigned 
 	vsnprintf(status, sizeof status, format, args);
 	va_end(args);
 	status[strcspn(status, "\n")] = 0;
-	/* the time tells the service manager which READY=1 ends this reload */
+	/* the service manager needs the time to know that only a later READY=1 ends this reload */
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (state == NOTIFY_RELOADING)
 		snprintf(more, sizeof more, "\nMONOTONIC_USEC=%lld", (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);

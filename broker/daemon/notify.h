@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notify.h - reports the state of the program to the service manager: sd_notify(3)'s protocol, without its library.
+ * notify.h - reports the state of the program to the service manager by sd_notify(3)'s protocol, without libsystemd.
  *
- * Datagrams to the socket that NOTIFY_SOCKET names. Owns the socket, and knows the interval of the watchdog. Never waits:
- * a message for which there is no room is lost, and that is logged. Without a service manager all of this does nothing.
+ * Sends datagrams to the socket that NOTIFY_SOCKET names. Owns the descriptor. Never waits: if the service manager's
+ * queue is full, a message is lost, and the loss is logged. Without a service manager all functions do nothing.
  */
 #ifndef GPUB_NOTIFY_H
 #define GPUB_NOTIFY_H
@@ -11,21 +11,21 @@
 #include <stdint.h>
 
 struct notify {
-	int      fd;          /* -1: there is no service manager */
-	uint64_t watchdog_us; /* between two notify_alive(); 0: never */
+	int      fd;          /* connected to the service manager; -1: there is no service manager */
+	uint64_t watchdog_us; /* microseconds from one notify_alive() to the next; 0: the watchdog is off */
 };
 
-/* Reads the environment, and removes its variables for this: they are not for our children. */
+/* Reads NOTIFY_SOCKET and WATCHDOG_* and connects. Removes the variables, because child processes must not see them. */
 void notify_open(struct notify *notify);
 void notify_close(struct notify *notify);
 
 enum notify_state { NOTIFY_READY, NOTIFY_RELOADING, NOTIFY_STOPPING };
 
-/* Sends the state, and one line for people. seconds: how long a stop may take. */
+/* Sends the state and one line of text. seconds: how long the stop may take, with NOTIFY_STOPPING. */
 void notify_send(const struct notify *notify, enum notify_state state, unsigned seconds, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The sign of life for the watchdog. */
+/* Tells the service manager's watchdog that the program is alive. */
 void notify_alive(const struct notify *notify);
 
 #endif

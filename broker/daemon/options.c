@@ -46,7 +46,7 @@ int brokerd_options_parse(struct brokerd_options *options, int argc, char **argv
 	return result;
 }
 
-/* The default file need not exist. */
+/* Reads the configuration file, or only sets the defaults if there is no file at the default path. */
 static int file_load(const struct brokerd_options *options, struct brokerd_config **config)
 {
 	int error = brokerd_config_read(config, options->file);

@@ -2,8 +2,8 @@
 /*
  * options.h - brokerd's command line.
  *
- * One table (option-table.h) holds every option with its argument and description. An option overrides its key of
- * brokerd.conf(5), also at a reload. Owns nothing: the values are the command line's.
+ * One table (option-table.h) holds every option with its argument and description. An option overrides the key of the
+ * same name in brokerd.conf(5), also at a reload. Owns nothing: values point into argv.
  */
 #ifndef GPUB_BROKERD_OPTIONS_H
 #define GPUB_BROKERD_OPTIONS_H
@@ -13,16 +13,16 @@
 #include "configuration.h"
 
 struct brokerd_options {
-	const char *file;
-	bool        file_named; /* it must exist */
+	const char *file;       /* path of the configuration file */
+	bool        file_named; /* --config named the file, so the file must exist */
 	bool        check, quiet;
-	const char *socket, *instance, *device; /* NULL: as in the file */
+	const char *socket, *instance, *device; /* NULL: option not given, the file's value holds */
 };
 
-/* 0; 1: --help or --version was printed; -EINVAL with the error message. */
+/* Returns 0; 1 if --help or --version was printed; or -EINVAL with the error message. */
 int brokerd_options_parse(struct brokerd_options *options, int argc, char **argv);
 
-/* The file's configuration, overridden by the command line. Negative errno as brokerd_config_read(). */
+/* Reads the file and applies the options. Sets *config and returns 0, or fails as brokerd_config_read() does. */
 int brokerd_options_load(const struct brokerd_options *options, struct brokerd_config **config);
 
 #endif

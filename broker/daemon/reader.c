@@ -21,7 +21,7 @@ static void *reader_main(void *argument)
 
 	if (brokerd_options_load(reader->options, &reader->config))
 		memcpy(reader->text, error_text(), sizeof reader->text);
-	/* the counter is 0 before, so this cannot fail */
+	/* the eventfd's counter is 0 before, so the write cannot fail */
 	if (write(reader->finished, &one, sizeof one) < 0)
 		abort();
 	return NULL;
@@ -68,7 +68,7 @@ int reader_start(struct reader *reader)
 	return error;
 }
 
-/* False: it still reads. */
+/* Waits for the thread, at most a second. Returns false if it still reads, and detaches it. */
 static bool reader_end(struct reader *reader)
 {
 	struct timespec deadline;
@@ -87,7 +87,7 @@ void reader_close(struct reader *reader)
 		return;
 	event_free(reader->event);
 	reader->event = NULL;
-	/* a thread that still reads keeps what it writes to */
+	/* a thread that still reads may yet write to config, text and finished, so they stay */
 	if (reader->reading && !reader_end(reader))
 		return;
 	reader->reading = false;

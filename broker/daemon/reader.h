@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reader.h - reads brokerd's configuration again, on a thread of its own, while the loop goes on.
+ * reader.h - reads brokerd's configuration again for a reload, on a thread of its own, while the control loop runs.
  *
- * The file may be on a file system that hangs, and a look-up of users and groups may go over a network: the control loop
- * must not wait for either (invariant 5). Owns the thread, and what it has read until the loop gets it. Decides nothing: the
- * owner applies the configuration.
+ * The file may be on a file system that hangs, and a look-up of users and groups may go over a network: the control
+ * loop must not wait for either (invariant 5). Owns the thread, and the configuration until the hook gets it. Decides
+ * nothing: the hook's owner applies the configuration.
  */
 #ifndef GPUB_BROKERD_READER_H
 #define GPUB_BROKERD_READER_H
@@ -17,31 +17,32 @@
 #include "options.h"
 #include "common/error.h"
 
-/* Called in the loop. config: now the hook's; NULL: it cannot be used, and the text says why. */
+/* Called in the loop. config: the hook owns it from now on; NULL: the reading failed, and text is the error message. */
 typedef void receiver_hook(void *context, struct brokerd_config *config, const char *text);
 
 struct reader {
 	const struct brokerd_options *options;
 	receiver_hook         *hook;
-	void                  *context;
-	bool                   reading;
-	pthread_t              thread;
-	int                    finished; /* eventfd: it has read */
-	struct event          *event;
-	struct brokerd_config *config; /* it and the text are the thread's until then */
-	char                   text[ERROR_TEXT_MAX];
+	void                  *context;  /* first argument of the hook */
+	bool                   reading;  /* the thread runs, or its end is not yet noticed */
+	pthread_t              thread;   /* valid while reading is true */
+	int                    finished; /* eventfd: the thread writes to it when it has set config or text */
+	struct event          *event;    /* event: finished can be read; NULL: the reader is not open */
+	struct brokerd_config *config;   /* the thread writes it while reading is true; NULL: none, or a failure */
+	char                   text[ERROR_TEXT_MAX]; /* error message; written by the thread while reading is true */
 };
 
-/* options: with which the configuration is read; they must stay. 0 or negative errno with the error message. */
+/* options: used for each reading; must outlive the reader. Returns 0 or negative errno with the error message. */
 int reader_open(struct reader *reader, struct event_base *base, const struct brokerd_options *options,
 		receiver_hook *hook, void *context);
 
-/* Starts to read; the hook is called at the end. Not while it is reading. -EAGAIN: no thread; with the error message. */
+/* Starts to read; the loop calls the hook when done. Not while `reading` is true. -EAGAIN: no thread can be started. */
 int reader_start(struct reader *reader);
 
 /*
- * Waits at most a second for a thread that hangs: that thread ends with the process, which must then end by _exit(2), since
- * exit(3) waits for every open FILE since glibc 2.38, also for the one in which the thread hangs. Does nothing if not opened.
+ * Waits for the thread, at most a second. If the thread hangs longer, reader->reading stays true, and the process must
+ * end by _exit(2): since glibc 2.38 exit(3) waits for every open FILE, also for the one in which the thread hangs. Does
+ * nothing if the reader is not open.
  */
 void reader_close(struct reader *reader);
 

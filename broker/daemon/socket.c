@@ -21,7 +21,7 @@
 
 /* ---- the directory ---- */
 
-/* Clients check the same: who can write the directory could replace the socket. */
+/* Checks that only root and the broker's user can write the directory: others could replace the socket. */
 static int directory_check(const char *directory)
 {
 	struct stat st;
@@ -66,7 +66,11 @@ static void lock_path(const char *path, char lock[PATH_SIZE])
 	snprintf(lock, PATH_SIZE, "%s.lock", path);
 }
 
-/* The kernel releases it with the process. A lock on a file that its owner has just removed is useless: try again. */
+/*
+ * Locks the lock file of the socket at path. Returns its descriptor or negative errno with the error message. The
+ * kernel releases the lock when the process ends. If the last holder has just removed the file, the lock on it is
+ * useless, so another file is made.
+ */
 static int lock_take(const char *path)
 {
 	char lock[PATH_SIZE];
@@ -100,7 +104,7 @@ static void lock_drop(int fd, const char *path)
 
 /* ---- the socket of a dead broker ---- */
 
-/* Never waits: a living broker that is busy has a full queue. */
+/* Returns 0 or negative errno of a connect. Does not wait, because the queue of a living, busy broker may be full. */
 static int try_connect(const char *path)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -114,6 +118,7 @@ static int try_connect(const char *path)
 	return error;
 }
 
+/* Removes the socket of a dead broker at path, if there is one. Fails if path is something else, or is listened at. */
 static int stale_remove(const char *path)
 {
 	struct stat st;
@@ -180,7 +185,7 @@ static int own_open(struct brokerd_socket *own, const struct brokerd_config *con
 	return error;
 }
 
-/* Its name for people: in the abstract namespace it begins with a zero, shown as "@". */
+/* Sets path and file of a passed socket. In path "@" replaces the NUL with which an abstract name starts. */
 static void passed_name(struct brokerd_socket *passed)
 {
 	struct sockaddr_un sun = { 0 };
@@ -208,7 +213,7 @@ int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_conf
 	return 0;
 }
 
-/* Its file is whoever passed it on's to make again. One without a file has nothing to lose. */
+/* Checks that a passed socket's path leads to it, if it has a file. Only the service manager can make it again. */
 static int passed_check(const struct brokerd_socket *passed)
 {
 	if (!passed->file.st_ino || leftovers_leads_to(passed->path, &passed->file))
@@ -258,7 +263,7 @@ void brokerd_socket_undo(struct brokerd_socket *own, int former)
 {
 	close(own->fd);
 	own->fd = former;
-	memset(&own->file, 0, sizeof own->file); /* no path leads to the former one */
+	memset(&own->file, 0, sizeof own->file); /* no path leads to the former socket */
 }
 
 void brokerd_socket_close(struct brokerd_socket *socket)

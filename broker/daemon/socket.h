@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * socket.h - the socket that brokerd listens at: its own at a well-known path, or one that the service manager passed on.
+ * socket.h - the socket that brokerd listens at: one of its own at a well-known path, or one that the service manager
+ * passed on.
  *
- * Its own socket is in a directory that nobody else can write. It replaces the socket of a dead brokerd, never of a living
- * one, and accepts no connection before its group and mode are set. Owns the socket, and the lock beside it that keeps two
- * brokerds from replacing each other's. Never touches the file of a socket that was passed on.
+ * brokerd's own socket is in a directory that only root or brokerd's user can write. It replaces the socket of a dead
+ * brokerd, never of a living one. No connection is accepted before its group and mode are set. Owns the socket, and the
+ * lock file beside the socket, which keeps two brokerds from replacing each other's socket. Never touches the file of a
+ * socket that was passed on.
  */
 #ifndef GPUB_BROKERD_SOCKET_H
 #define GPUB_BROKERD_SOCKET_H
@@ -14,27 +16,27 @@
 #include "configuration.h"
 
 struct brokerd_socket {
-	int         fd, lock; /* lock -1: it was passed on */
+	int         fd;   /* the listening descriptor */
+	int         lock; /* descriptor of the locked lock file; -1: the socket was passed on */
 	char        path[sizeof(((struct brokerd_config *)0)->socket)];
-	struct stat file; /* at the path; all zeroes: there is none */
+	struct stat file; /* identifies the socket's file at path; all zeroes: no file is the socket's */
 };
 
-/* 0, or negative errno with the error message. */
+/* Takes a passed socket, or makes one as configured. Returns 0 or negative errno with the error message. */
 int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_config *config);
 
 /*
- * Looks whether the path still leads to the socket, which brokerd_socket_open() opened with that configuration's
- * path, group and mode. 1: it was removed, fd is a new socket at the path, and *former the one before, which the
- * caller closes. Negative errno, with the error message: it was removed, and cannot be made again.
+ * Checks that the path still leads to the socket, and makes brokerd's own socket again if not, with the configuration's
+ * path, group and mode. Returns 0 if the path leads to the socket; 1 if the socket was made again: fd is then the new
+ * socket, *former is the socket before, and the caller closes *former; negative errno with the error message if the
+ * socket was removed and cannot be made again.
  */
 int brokerd_socket_restore(struct brokerd_socket *socket, const struct brokerd_config *config, int *former);
 
-/*
- * Undoes a brokerd_socket_restore() that returned 1, because nobody can listen at the new socket. A later one tries
- * again.
- */
+/* Undoes a brokerd_socket_restore() that returned 1: closes the new socket, former is fd again. A later one retries. */
 void brokerd_socket_undo(struct brokerd_socket *socket, int former);
 
+/* Closes the socket. Removes the socket's file and the lock file, if the socket was not passed on. */
 void brokerd_socket_close(struct brokerd_socket *socket);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-exporter.c - serves what brokers hold as metrics, so that brokers stay off the network.
+ * broker-exporter.c - serves what brokers hold as metrics over HTTP, so that no broker itself needs the network.
  *
- * Owns the loop and the signals. Reads status files alone, as broker-status does: it never speaks to a broker, needs no right
- * but to read their files, and writes nothing.
+ * Owns the loop and the signals. Reads only the brokers' status files, as broker-status does: needs no other right than
+ * to read these files, never connects to a broker, and writes no file.
  */
 #include <errno.h>
 #include <signal.h>
@@ -84,7 +84,7 @@ static int exporter_main(struct exporter *exporter)
 	int error;
 
 	signal(SIGPIPE, SIG_IGN);
-	/* it starts no process; as process 1 of a container it is the parent of orphans, which the kernel then reaps */
+	/* has the kernel reap orphans, whose parent this is as process 1 of a container; it starts no process itself */
 	signal(SIGCHLD, SIG_IGN);
 	if (sodium_init() < 0)
 		return error_set(-ENOSYS, "libsodium does not start: no source of random numbers");

@@ -16,7 +16,7 @@
 
 /* ---- where to listen ---- */
 
-/* The address of text's first bytes, without brackets. True: it is one of that family. */
+/* Parses the first length bytes of text as an address of that family, without brackets. Returns false if it is none. */
 static bool address_take(int family, const char *text, size_t length, void *address)
 {
 	char copy[INET6_ADDRSTRLEN];

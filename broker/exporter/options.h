@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * options.h - the command line of broker-exporter.
- *
- * Owns the list of instances until exporter_options_free().
- */
+/* options.h - the command line of broker-exporter. Owns the list of instances until exporter_options_free(). */
 #ifndef GPUB_EXPORTER_OPTIONS_H
 #define GPUB_EXPORTER_OPTIONS_H
 
@@ -24,16 +20,16 @@ struct exporter_options {
 	struct metrics_wanted wanted;
 };
 
-/* 0; 1: --help or --version was printed; negative errno with the error message. */
+/* Returns 0; 1 if --help or --version was printed; or negative errno with the error message. */
 int exporter_options_parse(struct exporter_options *options, int argc, char **argv);
 void exporter_options_free(struct exporter_options *options);
 
-/* "ADDRESS:PORT", "[ADDRESS]:PORT" for IPv6; port 0: any that is free. -EINVAL with the error message. */
+/* Parses "ADDRESS:PORT" or "[IPV6]:PORT". Port 0: the kernel chooses. 0, or -EINVAL with the error message. */
 int listen_parse(const char *text, struct listen_address *listen);
 
 #define LISTEN_TEXT_MAX 64
 
-/* The same, as it is written. Returns text. */
+/* Formats the address as listen_parse() reads it. Returns text. */
 const char *listen_format(const struct listen_address *listen, char text[LISTEN_TEXT_MAX]);
 
 #endif

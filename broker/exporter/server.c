@@ -22,9 +22,9 @@
 
 #define OPENMETRICS_TYPE "application/openmetrics-text"
 #define PLAIN            "text/plain; charset=utf-8"
-#define ENDING           64U /* connections that are ended and not closed yet: libmicrohttpd accepts some 10 in a run */
-#define NO_CONNECTIONS   32U /* descriptors that are no connections: the loop's, the log's, a status file's */
-#define SILENT_LEAST     8U
+#define ENDING           64U /* room for connections ended and not yet closed: libmicrohttpd accepts some 10 in a run */
+#define NO_CONNECTIONS   32U /* room for descriptors of other kinds: the loop's, the log's, a status file's */
+#define SILENT_LEAST     8U  /* least limit of silent connections */
 
 static const char index_page[] = "broker-exporter (" PACKAGE_NAME ") " PACKAGE_VERSION "\n"
 				 "/metrics    what the brokers of this machine hold\n"
@@ -32,10 +32,11 @@ static const char index_page[] = "broker-exporter (" PACKAGE_NAME ") " PACKAGE_V
 
 /* ---- connections, and how long they last ---- */
 
+/* One connection. */
 struct visit {
-	int            fd; /* libmicrohttpd's */
-	time_t         began;
-	struct visits *in; /* NULL: it is being ended */
+	int            fd;    /* the connection's descriptor; libmicrohttpd owns it */
+	time_t         began; /* CLOCK_MONOTONIC, seconds */
+	struct visits *in;    /* the list that the visit is in; NULL: the connection is being ended */
 	struct visit  *prev, *next;
 };
 
@@ -48,7 +49,7 @@ static void visit_leave(struct visit *visit)
 	visit->in = NULL;
 }
 
-/* libmicrohttpd closes the connection in its next run. */
+/* Shuts a connection down: libmicrohttpd closes it in its next run. */
 static void visit_end(struct visit *visit)
 {
 	visit_leave(visit);
@@ -70,7 +71,7 @@ static void visit_begin(struct server *server, struct MHD_Connection *connection
 	struct visit *visit = info ? malloc(sizeof *visit) : NULL;
 
 	*place = visit;
-	if (!visit) { /* it could not be ended in time */
+	if (!visit) { /* without a visit the connection could not be ended after SERVER_SECONDS */
 		if (info)
 			shutdown(info->connect_fd, SHUT_RDWR);
 		return;
@@ -98,7 +99,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 	free(visit);
 }
 
-/* The connection has sent its request: silent connections end it no more. */
+/* The connection has sent its request: moves it to the answered ones, so that new silent connections do not end it. */
 static void visit_asked(struct server *server, struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -110,7 +111,7 @@ static void visit_asked(struct server *server, struct MHD_Connection *connection
 	visit_enter(&server->answered, visit);
 }
 
-/* libmicrohttpd's own limit begins anew with each byte, so that a slow client would stay for ever. */
+/* Ends connections older than SERVER_SECONDS. libmicrohttpd's own limit begins anew with each byte. */
 static void end_late_visits(struct visits *visits)
 {
 	time_t now = (time_t)(now_ms(CLOCK_MONOTONIC) / 1000);
@@ -121,7 +122,7 @@ static void end_late_visits(struct visits *visits)
 
 /* ---- answers ---- */
 
-/* Each connection has one request: who keeps one open keeps others out. */
+/* Queues a response, and has the connection closed after it, because open connections would keep other clients out. */
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, struct MHD_Response *response)
 {
 	enum MHD_Result result;
@@ -149,7 +150,7 @@ static enum MHD_Result answer_failure(struct MHD_Connection *connection)
 	return answer_text(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "the status cannot be read: the log says why\n");
 }
 
-/* -ENOMEM, or what metrics_write() says. */
+/* Writes the metrics to *text, which the caller frees. Returns 0, -ENOMEM, or the error of metrics_write(). */
 static int metrics_make(const struct server *server, enum metrics_format format, char **text, size_t *size)
 {
 	FILE *to = open_memstream(text, size);
@@ -201,6 +202,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 
 /* ---- the loop ---- */
 
+/* Sets the timer for libmicrohttpd's next run, while there are connections. */
 static void expect(struct server *server)
 {
 	MHD_UNSIGNED_LONG_LONG ms = 1000;
@@ -210,10 +212,7 @@ static void expect(struct server *server)
 		return;
 	if (MHD_get_timeout(server->daemon, &ms) == MHD_NO || ms > 1000)
 		ms = 1000;
-	/*
-	 * at a limit of connections or descriptors libmicrohttpd accepts again only in the run after the one that
-	 * closes some
-	 */
+	/* at its limit, libmicrohttpd accepts again only in the run after the one that closes a connection */
 	if (server->closed)
 		ms = 0;
 	pause = (struct timeval){ .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
@@ -262,10 +261,7 @@ static int listener_open(struct listen_address *at)
 	return error;
 }
 
-/*
- * How many silent connections there may be: SERVER_SILENT, or fewer where the limit of descriptors has no room for as
- * many.
- */
+/* Returns the limit of silent connections: SERVER_SILENT, or less if RLIMIT_NOFILE has no room for so many. */
 static unsigned silent_most(void)
 {
 	const rlim_t others = SERVER_ANSWERED + ENDING + NO_CONNECTIONS;

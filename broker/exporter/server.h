@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server.h - the HTTP side of broker-exporter: /metrics, made anew for each request, /-/healthy, and a page that names
- * them.
+ * server.h - the HTTP server of broker-exporter: /metrics, made anew for each request, /-/healthy, and an index page at
+ * "/".
  *
- * Runs in the loop of its caller, in one thread. Whoever can reach the port may be hostile, so what a client costs is
- * bounded: SERVER_SILENT connections that have not sent their request and SERVER_ANSWERED that have; SERVER_SECONDS
- * for each, from its first byte to its last; one request a connection; SERVER_MEMORY bytes of what it sends. Reads
- * status files alone, and never what a client sends but the method, the path and what it accepts. Owns the listening
- * socket, the connections and libmicrohttpd's daemon.
+ * Runs in the caller's event loop, in one thread. Every client may be hostile, so what clients cost is bounded: at most
+ * SERVER_SILENT connections that have not sent their request and SERVER_ANSWERED that have; SERVER_SECONDS for each
+ * connection from its start to its end; one request a connection; SERVER_MEMORY bytes of a connection's request and
+ * answer head. Reads no files but status files; of a request only the method, the path and the header Accept. Owns the
+ * listening socket, the connections and libmicrohttpd's daemon.
  */
 #ifndef GPUB_EXPORTER_SERVER_H
 #define GPUB_EXPORTER_SERVER_H
@@ -19,30 +19,32 @@
 #include "options.h"
 
 #define SERVER_SILENT   256
-#define SERVER_ANSWERED 32 /* fewer: each of them has the text of an answer */
+#define SERVER_ANSWERED 32 /* fewer than SERVER_SILENT, because each connection has the text of an answer */
 #define SERVER_SECONDS  10
-#define SERVER_MEMORY   16384 /* of a connection: its request and the head of its answer */
+#define SERVER_MEMORY   16384 /* bytes of each connection, for its request and the head of its answer */
 
 struct visit;
 
-/* Connections of one kind, oldest first. When there are too many, the oldest is ended: a scrape takes milliseconds. */
+/* Connections of one kind, oldest first. A new one beyond the limit ends the oldest: a scrape takes milliseconds. */
 struct visits {
 	struct visit *first;
 	unsigned      count;
-	unsigned      most;
+	unsigned      most;  /* limit of count */
 };
 
 struct server {
 	struct MHD_Daemon           *daemon;
-	const struct metrics_wanted *wanted; /* the caller's */
-	struct event                *ready, *later;
-	struct visits                silent, answered;
-	unsigned                     open;   /* connections, those that are being ended included */
-	bool                         closed; /* a connection closed in this pass */
-	struct listen_address        listen; /* with the port that the kernel chose */
+	const struct metrics_wanted *wanted; /* which brokers are shown; the caller's */
+	struct event                *ready;  /* event: libmicrohttpd's epoll descriptor can be read */
+	struct event                *later;  /* timer: libmicrohttpd must run again though no descriptor is ready */
+	struct visits                silent; /* connections that have not sent their request */
+	struct visits                answered; /* connections that have sent their request */
+	unsigned                     open;   /* number of connections, including those that are being ended */
+	bool                         closed; /* the current or last run of libmicrohttpd has closed a connection */
+	struct listen_address        listen; /* address with the port that the kernel chose */
 };
 
-/* Negative errno with the error message. */
+/* Listens and adds the events to base. wanted must outlive the server. 0 or negative errno with the error message. */
 int server_open(struct server *server, struct event_base *base, const struct listen_address *listen,
 		const struct metrics_wanted *wanted);
 void server_close(struct server *server);

@@ -2,8 +2,9 @@
 /*
  * broker-run.c - the parent broker: forks N workers, serves them, waits for them, prints the account.
  *
- * Owns the order: socket, workers forked, device started, declared buffers created, workers released, loop, buffers
- * unlinked, all memory freed, account. Never touches a device before it forked.
+ * Decides the order: makes the socket, forks the workers, starts the device, creates the declared buffers, releases the
+ * workers, runs the loop, unlinks the buffers, waits until all memory is freed, prints the account. Never touches a
+ * device before the fork.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -35,25 +36,25 @@
 #include "witness.h"
 #include "workers-mps.h"
 
-#define EXIT_BROKER 125 /* as env(1) and timeout(1): workers rarely exit with it */
+#define EXIT_BROKER 125 /* as env(1) and timeout(1) use it: workers rarely exit with 125 */
 
 struct run {
 	struct run_options options;
 	struct children    children;
 	struct broker      broker;
-	struct core        core; /* its parts */
+	struct core        core;     /* the parts of broker */
 	struct control     control;
 	struct drain_report drain;
 	struct private_socket socket;
-	bool               deaf;     /* the socket was removed, and cannot be made again */
-	unsigned           awaited;  /* what must be there before the workers start: declared buffers, the MPS daemon */
-	bool               failed;   /* the broker itself; it is logged already */
+	bool               deaf;     /* the socket was removed, and the last try to make it again failed */
+	unsigned           awaited;  /* number of on_ready() calls still to come before the workers are released */
+	bool               failed;   /* the broker itself has failed, and the first cause is logged */
 	struct workers_mps mps;
 	struct placement   placement;
-	struct joined      joined;   /* the workers that are no children of this process */
+	struct joined      joined;   /* with --join: the workers that are no children of this process */
 	struct witness     witness;
-	bool               stopped;  /* a signal asked for the end of all workers */
-	bool               ended;
+	bool               stopped;  /* a signal that ends all workers was received */
+	bool               ended;    /* begin_end() was called */
 };
 
 /* ---- the private socket ---- */
@@ -104,7 +105,7 @@ static int look_at_join(void *context, char text[EVENT_TEXT_MAX])
 
 /* ---- the end ---- */
 
-/* A drain has no deadline: say who holds memory, and go on waiting. */
+/* Reports which processes hold memory, and waits on: the drain has no deadline. */
 static void on_patience(void *context)
 {
 	struct run *run = context;
@@ -124,7 +125,7 @@ static void begin_end(struct run *run)
 
 static void fail(struct run *run, const char *text)
 {
-	if (run->failed) /* the first cause is said */
+	if (run->failed) /* only the first cause is logged */
 		return;
 	log_say("%s", text);
 	run->failed = true;
@@ -134,7 +135,7 @@ static void fail(struct run *run, const char *text)
 
 /* ---- signals ---- */
 
-/* All workers have ended. */
+/* Begins the end if all workers have ended. */
 static void end_if_done(struct run *run)
 {
 	if (run->children.running || run->joined.running || run->ended)
@@ -144,13 +145,13 @@ static void end_if_done(struct run *run)
 	begin_end(run);
 }
 
-/* Whoever reaps an orphan that process 1 of a container became the parent of takes its status for nobody's. */
+/* Reaps children, and passes each to the part that started it. Ignores orphans, which process 1 of a container gets. */
 static void reap(struct run *run)
 {
 	int status;
 	pid_t pid;
 
-	/* a child that a library started on another thread is left to that library */
+	/* __WNOTHREAD: a child that a library started on another thread is left to the library */
 	while ((pid = waitpid(-1, &status, WNOHANG | __WNOTHREAD)) > 0)
 		if (!children_ended(&run->children, pid, status) && !witness_ended(&run->witness, pid))
 			workers_mps_ended(&run->mps, pid);
@@ -184,7 +185,7 @@ static void on_stop(struct run *run, int number)
 		witness_ask(&run->witness, number);
 }
 
-/* From the kernel, such a signal is about this process alone, such as a limit that the broker exceeded. */
+/* Passes a signal on to the workers, if another process sent it: else it is about this process alone. */
 static void on_workers_signal(struct run *run, const struct signalfd_siginfo *info)
 {
 	if (info->ssi_code != SI_KERNEL && info->ssi_pid != (uint32_t)getpid())
@@ -212,8 +213,8 @@ static void on_signal(void *context, const struct signalfd_siginfo *info)
 /* ---- the beginning ---- */
 
 /*
- * CUDA_DEVICE_MAX_CONNECTIONS for the workers; 0: as it is. There is no default under MPS, where all clients share one
- * pool of connections: a worker that takes more may leave none for another.
+ * Returns CUDA_DEVICE_MAX_CONNECTIONS for the workers; 0: the variable is left as it is. There is no default under MPS,
+ * because all clients share one pool of connections: a worker that takes more may leave none for another.
  */
 static unsigned worker_connections(const struct run_options *options, bool mps)
 {
@@ -247,7 +248,7 @@ static int place_workers(struct run *run)
 	if (run->options.bind == BIND_DEVICE)
 		error = placement_open(&run->placement, run->broker.device, devices);
 	for (unsigned rank = 0; rank < run->children.count && !error; rank++)
-		if (run->children.child[rank].pid) /* else it has ended already */
+		if (run->children.child[rank].pid) /* 0: the worker has ended already */
 			error = place_worker(run, rank, run->children.child[rank].pid);
 	return error;
 }
@@ -270,7 +271,7 @@ static int release_workers(struct run *run)
 	return 0;
 }
 
-/* One of the awaited things is there, or cannot be. */
+/* A declared buffer was created, or MPS is decided, or one of these failed. Releases the workers after the last. */
 static void on_ready(void *context, int error, const char *text)
 {
 	struct run *run = context;
@@ -282,7 +283,7 @@ static void on_ready(void *context, int error, const char *text)
 		fail(run, error_text());
 }
 
-/* A declared buffer's failure ends the run before a worker starts. */
+/* Starts to create the declared buffers. A failure ends the run before a worker starts. */
 static int declare_buffers(struct run *run)
 {
 	for (unsigned i = 0; i < run->options.buffers.count; i++) {
@@ -349,7 +350,7 @@ static int run_broker(struct run *run)
 		names_watch(&run->core.names, look_at_join, run);
 	if (prepare_workers(run))
 		fail(run, error_text());
-	/* workers may have ended before their signal was received */
+	/* workers may have ended before SIGCHLD could be received */
 	on_child(run);
 	broker_loop(&run->broker);
 	workers_mps_stop(&run->mps);
@@ -362,7 +363,7 @@ static int run_broker(struct run *run)
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 
-/* Those who join are told when the broker fails, and not only when they have waited in vain. */
+/* Runs the broker, with --join also for the joiners: if the broker fails, they are told at once. */
 static int run_joined(struct run *run)
 {
 	int code = EXIT_BROKER;
@@ -417,7 +418,7 @@ static int run_all(struct run *run, char **argv)
 	return code;
 }
 
-/* The exit status, if the command cannot begin. */
+/* Becomes a worker of another process's broker. Returns the exit status if that fails. */
 static int join(const struct run *run)
 {
 	int result = joiner_run(&run->options.job, run->options.command);
@@ -449,7 +450,7 @@ int main(int argc, char **argv)
 				    .control = { on_signal, on_patience, on_event_failure, &state, NULL, NULL, NULL, -1 } };
 	int code = streams_fill();
 
-	log_level_set(LOG_QUIET); /* its users see its own lines, and failures; broker-ctl events shows the rest */
+	log_level_set(LOG_QUIET); /* users see only log_say()'s lines and failures; broker-ctl events has the rest */
 	if (!code)
 		code = run_program(&state, argc, argv);
 	if (code >= 0 && !streams_flush())

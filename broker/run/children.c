@@ -18,9 +18,9 @@
 #include "common/error.h"
 
 struct settings {
-	size_t   used;
-	char     text[CHILDREN_SETTINGS_MAX]; /* "NAME=VALUE" after "NAME=VALUE", each with its zero */
-	unsigned device[];                    /* by rank */
+	size_t   used;                        /* bytes of text */
+	char     text[CHILDREN_SETTINGS_MAX]; /* "NAME=VALUE" strings one after another, each ended by a NUL */
+	unsigned device[];                    /* GPUBROKER_DEVICE of each worker, by rank */
 };
 
 static size_t settings_size(unsigned count)
@@ -67,17 +67,17 @@ void children_take_signals(struct children *children, sigset_t *signals)
 	struct sigaction hang_up, defaults = { .sa_handler = SIG_DFL };
 
 	signals_used(signals);
-	/* under nohup(1) the program is to live on */
+	/* nohup(1) has SIGHUP ignored: the broker and the workers leave it ignored */
 	if (!sigaction(SIGHUP, NULL, &hang_up) && hang_up.sa_handler == SIG_IGN)
 		sigdelset(signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, NULL, &given->mask);
 	sigaction(SIGPIPE, NULL, &given->pipe);
-	/* an ignored SIGCHLD is never received, and leaves no status */
+	/* an ignored SIGCHLD, which may be inherited, would not be received, and children would leave no status */
 	sigaction(SIGCHLD, &defaults, &given->child);
 	control_block(signals);
 }
 
-/* The command gets the signal mask and dispositions that the broker was started with, not the broker's own. */
+/* Restores the actions of SIGPIPE and SIGCHLD that broker-run was started with, for the command. */
 static void restore_dispositions(const struct given_signals *given)
 {
 	sigaction(SIGPIPE, &given->pipe, NULL);
@@ -92,7 +92,7 @@ static _Noreturn void child_main(const struct children *children, unsigned rank,
 	restore_dispositions(&children->given);
 	signals_hold_back(&children->given.mask);
 	if (read(gate, &go, 1) != 1)
-		_exit(0); /* the broker could not start, and has logged why */
+		_exit(0); /* gate was closed: the broker could not start, and has logged why */
 	signals_let_in(&children->given.mask);
 	children_environment_put(environment, children_environment(children, rank, environment));
 	execvp(command[0], command);
@@ -139,7 +139,7 @@ static void close_gate(struct children *children)
 	children->gate = -1;
 }
 
-/* A pipe takes far more bytes than there may be workers, so this cannot block. */
+/* The write cannot block, because a pipe's buffer holds far more bytes than there may be workers. */
 void children_release(struct children *children)
 {
 	clock_gettime(CLOCK_MONOTONIC, &children->released);
@@ -154,9 +154,9 @@ static int exit_code_of(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* ---- what is said of those that fail ---- */
+/* ---- what is logged of workers that fail ---- */
 
-/* "3.1 s", "12 min 5 s", "3 h 12 min": since they were released. */
+/* Formats the time since the workers were released: "3.1 s", "12 min 5 s", "3 h 12 min". Returns text. */
 static const char *age_text(const struct children *children, char text[32])
 {
 	struct timespec now;
@@ -175,7 +175,7 @@ static const char *age_text(const struct children *children, char text[32])
 	return text;
 }
 
-/* "SIGSEGV"; those of real time have no name. */
+/* Formats a signal: "SIGSEGV", or "signal 34" for a real-time signal, which has no name. Returns text. */
 static const char *signal_name(int number, char text[32])
 {
 	const char *name = sigabbrev_np(number);
@@ -187,7 +187,7 @@ static const char *signal_name(int number, char text[32])
 	return text;
 }
 
-/* By the SIGTERM of children_end_others(), as far as anybody can tell. */
+/* Whether the SIGTERM of children_end_others() has ended the child. Another process's SIGTERM looks the same. */
 static bool ended_by_us(const struct children *children, int status)
 {
 	return children->ending && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
@@ -210,7 +210,7 @@ static void describe_end(const struct children *children, unsigned rank, char te
 			 signal_name(WTERMSIG(status), name), WCOREDUMP(status) ? " (core dumped)" : "", age);
 }
 
-/* It has failed. True: as the first one. */
+/* Logs that a worker has failed. Returns true, and keeps what is known of that worker, if it is the first. */
 static bool failed(struct children *children, unsigned rank)
 {
 	char text[CHILDREN_TEXT_MAX];
@@ -244,7 +244,7 @@ void children_say_first(const struct children *children)
 			children->first_text);
 }
 
-/* ---- ends, signals ---- */
+/* ---- workers that end, and signals to workers ---- */
 
 bool children_ended(struct children *children, pid_t pid, int status)
 {

@@ -2,8 +2,8 @@
 /*
  * children.h - the workers that broker-run forks, holds back until all is ready, and waits for.
  *
- * They are forked before the device is touched (design.md, "Fork") and wait before exec(2) until they are released.
- * Owns their pids; signals nothing else. Never touches their memory or sockets.
+ * Workers are forked before the device is touched (docs/running.md, "Fork") and wait before exec(2) until they are
+ * released. Owns the workers' pids, and signals no other process. Never touches the workers' memory or sockets.
  */
 #ifndef GPUB_RUN_CHILDREN_H
 #define GPUB_RUN_CHILDREN_H
@@ -14,87 +14,83 @@
 #include <time.h>
 
 struct child {
-	pid_t pid;    /* 0: it has ended, and was counted */
-	int   status; /* as waitpid(2) gives it, if the child has ended */
-	bool  ended;
+	pid_t pid;    /* 0: the child has ended, and children_judge() has counted it */
+	int   status; /* as waitpid(2) returns it; valid once ended is set */
+	bool  ended;  /* the process was reaped */
 };
 
-/* What broker-run was started with, and what the command gets. */
+/* Signal mask and actions that broker-run was started with. The workers' command gets them back. */
 struct given_signals {
 	sigset_t         mask;
-	struct sigaction pipe, child;
+	struct sigaction pipe, child; /* actions of SIGPIPE and SIGCHLD that this process began with */
 };
 
 #define CHILDREN_TEXT_MAX 160
 
-#define CHILDREN_SETTINGS_MAX    8000 /* bytes of all settings together */
-#define CHILDREN_ENVIRONMENT_MAX 8192 /* with what each worker has for itself */
+#define CHILDREN_SETTINGS_MAX    8000 /* bytes of all variables that children_set() adds */
+#define CHILDREN_ENVIRONMENT_MAX 8192 /* bytes of these variables and of each worker's own: rank, size and device */
 
 struct children {
 	struct child   *child;
-	struct settings *settings; /* shared with the children, who read them when they are released */
-	unsigned        count, running; /* forked; of those, not ended */
-	unsigned        size;      /* all workers: with --join some are no children of this process */
-	int             gate;      /* closed: the children exit; a byte each: they run the command */
-	int             exit_code; /* of the first that failed; 0: none has failed */
-	unsigned        failed;    /* how many, without those that children_end_others() ended */
-	unsigned        first;     /* the rank of the first of them */
+	struct settings *settings; /* in memory shared with the children, who read it when they are released */
+	unsigned        count;     /* number of children forked */
+	unsigned        running;   /* number of children that children_judge() has not counted as ended */
+	unsigned        size;      /* number of all workers: with --join some are no children of this process */
+	int             gate;      /* pipe to the children: a byte lets one run the command, a close lets all exit */
+	int             exit_code; /* of the first child that failed; 0: none has failed */
+	unsigned        failed;    /* number of children that failed, without those that children_end_others() ended */
+	unsigned        first;     /* rank of the first child that failed; valid if failed is not 0 */
 	bool            ending;    /* children_end_others() was called */
-	struct timespec released;  /* CLOCK_MONOTONIC */
-	char            first_text[CHILDREN_TEXT_MAX]; /* "worker 2 (pid 812) ended with status 2 after 3.1 s" */
+	struct timespec released;  /* CLOCK_MONOTONIC: when the children were released; before, when they were forked */
+	char            first_text[CHILDREN_TEXT_MAX]; /* as logged: "worker 2 (pid 8) ended with status 2 after 3 s" */
 	struct given_signals given;
 };
 
-/* Blocks the signals that signals_used() lists, for signalfd(2), and keeps what was given for the command. */
+/* Fills in and blocks the signals to read from signalfd(2). Saves the mask and actions before in children->given. */
 void children_take_signals(struct children *children, sigset_t *signals);
 
 /*
- * After children_take_signals(). Forks count children of size workers, which will run command, with GPUBROKER_RANK and
- * GPUBROKER_SIZE in their environment.
+ * Forks count children of a job of size workers. When released, each runs command with GPUBROKER_RANK and
+ * GPUBROKER_SIZE in its environment. Call children_take_signals() first. Returns 0 or negative errno with the error
+ * message; children_free() follows in either case.
  */
 int children_fork(struct children *children, unsigned count, unsigned size, char **command);
 
-/*
- * Every worker's environment gets this, when it is released: until then what a worker needs may not be known. -E2BIG, with the
- * error message: it does not fit.
- */
+/* Adds a variable for each worker's command. 0, or -E2BIG with the error message if the variables do not fit. */
 int children_set(struct children *children, const char *name, const char *value);
 
-/*
- * What the worker of that rank finds in its environment: "NAME=VALUE" after "NAME=VALUE", each with its zero. Returns how many bytes they
- * are.
- */
+/* Writes the worker's variables into text: "NAME=VALUE" strings, each ended by a NUL. Returns their bytes. */
 size_t children_environment(const struct children *children, unsigned rank, char text[CHILDREN_ENVIRONMENT_MAX]);
 
-/* Puts such a text, which must stay, into the environment of this process. */
+/* Puts the variables of a text of children_environment() into this process's environment, which points into text. */
 void children_environment_put(char *text, size_t used);
 
-/* The worker's own device: GPUBROKER_DEVICE in its environment. */
+/* Sets the worker's GPUBROKER_DEVICE. Call it before the worker is released. */
 void children_set_device(struct children *children, unsigned rank, unsigned device);
 
-/* They run the command. */
+/* Lets all children run the command. */
 void children_release(struct children *children);
 
-/* The caller has reaped that process. False: it is no worker. */
+/* Notes the end of a process that the caller has reaped. Returns false if the process is no worker. */
 bool children_ended(struct children *children, pid_t pid, int status);
 
 /*
- * Counts the workers for which children_ended() was called, and logs a line for each that failed. Of those that it
- * finds together the one with the lowest rank counts as the first: the kernel keeps no order. True: the first worker
- * has failed.
+ * Counts the workers for which children_ended() was called since the last call, and logs a line for each that failed.
+ * Of several in one call the one with the lowest rank counts as the first, because the kernel keeps no order. Returns
+ * true if the first failure of the job is among the workers of this call.
  */
 bool children_judge(struct children *children);
 
-/* The first has failed: ends the others, and logs why. The lines of those that end by it say so. */
+/* Sends SIGTERM to all running children, because the first has failed, and logs that. */
 void children_end_others(struct children *children);
 
-/* All have ended. Where several failed, a last line repeats which was the first: what followed may have come of it. */
+/* At the end: if several workers failed, logs which was first, as it may have caused the other failures. */
 void children_say_first(const struct children *children);
 
-/* Sends a signal to the workers that still run. group_has_it: leaves out those in this process's group. */
+/* Sends a signal to the children that still run. group_has_it: not to those in this process's process group. */
 void children_signal(const struct children *children, int signal, bool group_has_it);
 
-/* Ends and reaps all: for when the broker cannot start. */
+/* Ends and reaps all children. For a broker that cannot start or has failed. */
 void children_abandon(struct children *children);
 
 void children_free(struct children *children);

@@ -16,17 +16,17 @@ struct declared_buffer {
 	char     name[NAME_SIZE];
 	struct amount amount;
 	unsigned flags, mode;
-	const char *file; /* the spec file that declares it; NULL: the command line */
-	unsigned line;
+	const char *file; /* the spec file that declares the buffer; NULL: the command line declares it */
+	unsigned line;    /* line number in the file */
 };
 
-/* Zeroed, it is empty. */
+/* All zeroes is an empty list. */
 struct declared_buffers {
 	struct declared_buffer *list;
 	unsigned                count;
 };
 
-/* -EEXIST: the list has that name already; -EINVAL: no name, or a reserve below the size; -ENAMETOOLONG, -ENOMEM. */
+/* Appends a copy. -EEXIST: the name is listed already; -EINVAL: bad name, or reserve < size; -ENAMETOOLONG; -ENOMEM. */
 int declared_add(struct declared_buffers *buffers, const struct declared_buffer *buffer);
 void declared_free(struct declared_buffers *buffers);
 

@@ -15,17 +15,18 @@
 #include "broker/status/status.h"
 #include "common/size.h"
 
-#define LINES_MAX 16
+#define LINES_MAX 16 /* processes that one report names */
 #define WHAT_MAX  256
 
 /* ---- one process ---- */
 
+/* Why a session's memory is still in use. */
 enum cause {
-	CAUSE_MAPS,     /* it lives, and maps memory */
-	CAUSE_STOPPED,  /* the same, and a signal has stopped it */
-	CAUSE_FORKED,   /* it is dead, and another process has its socket */
-	CAUSE_DEVICE,   /* it is dead, and the driver has not torn down its work */
-	CAUSE_UNPROVEN  /* and nobody can tell whether it has */
+	CAUSE_MAPS,     /* the process lives, and maps memory */
+	CAUSE_STOPPED,  /* the process lives, maps memory, and is stopped by a signal */
+	CAUSE_FORKED,   /* the process is dead, and a process that it forked keeps the socket open */
+	CAUSE_DEVICE,   /* the process is dead, and the driver has not torn down its work on the device */
+	CAUSE_UNPROVEN  /* the process is dead, and no device can tell whether its work was torn down */
 };
 
 static enum cause cause_of(const struct session *session)
@@ -43,7 +44,7 @@ static enum cause cause_of(const struct session *session)
 	return CAUSE_MAPS;
 }
 
-/* One of the buffers that it maps, by the first grant; "" where none has leases. */
+/* Returns the name of one buffer that the session uses; "" if the session uses none. */
 static const char *a_buffer(const struct session *session)
 {
 	const struct grant *grant;
@@ -54,7 +55,7 @@ static const char *a_buffer(const struct session *session)
 	return "";
 }
 
-/* "2 buffers, 'heat/u/0' among them, 64 MiB": what it maps. */
+/* Formats what the session maps: "2 buffers, 'heat/u/0' among them (64 MiB)". */
 static void describe_memory(const struct session *session, char text[WHAT_MAX])
 {
 	const char *name = a_buffer(session);
@@ -104,9 +105,9 @@ static void say_session(const struct session *session, enum cause cause, unsigne
 	}
 }
 
-/* ---- all of them ---- */
+/* ---- all processes ---- */
 
-/* Of whom it waits for, why and for how much: another number, as good as always, when one of these changes. */
+/* Returns a hash of the sessions that are waited for, with the cause, the number of uses and the bytes of each. */
 static uint64_t number_of_all(const struct broker *broker)
 {
 	const struct session *session;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.h - what broker-run waits for when all workers have ended and memory is still in use, and how to end it.
+ * drain.h - logs what broker-run waits for when all workers have ended and memory is still in use, and how to end the
+ * wait.
  *
- * Called every second. Says it when it has changed, and otherwise each time that the wait has doubled: a terminal shows progress
- * at once, and the log of a wait of a night stays short. Owns what it said last. Ends nobody.
+ * Logs when what is waited for has changed, and otherwise each time that the wait has doubled: a terminal shows
+ * progress at once, and the log of a wait of a night stays short. Owns the state of the last report. Ends no process.
  */
 #ifndef GPUB_RUN_DRAIN_H
 #define GPUB_RUN_DRAIN_H
@@ -12,14 +13,15 @@
 
 struct broker;
 
-#define DRAIN_FIRST 2 /* seconds before anything is said */
+#define DRAIN_FIRST 2 /* seconds of waiting before the first report */
 
 struct drain_report {
-	unsigned seconds, next; /* waited so far; when it is said again, though nothing has changed */
-	uint64_t said;          /* a number for all that was said */
+	unsigned seconds; /* how long the broker has waited so far */
+	unsigned next;    /* seconds of waiting after which a report follows even if nothing has changed */
+	uint64_t said;    /* hash of what the last report said */
 };
 
-/* So many seconds more have gone by. Logs a line for each process that is waited for, up to a bound. */
+/* Adds seconds to the wait. Logs a line for each process that is waited for, up to a bound, if that is due. */
 void drain_report(struct drain_report *report, const struct broker *broker, unsigned seconds);
 
 #endif

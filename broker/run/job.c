@@ -19,12 +19,13 @@
 #define KEY_BYTES 16
 
 /*
- * Whoever starts a job's processes on a machine, by what it says to each of them. The names of a job are its own on the whole
- * cluster; two machines may share a directory, so what names the machine goes with them.
+ * The known launchers, with the environment variables that each sets in a job's processes. The variables in job
+ * identify the job in the whole cluster, and also the machine, because several machines may share a directory.
  */
 static const struct launcher {
-	const char *name, *rank, *size;
-	const char *job[3]; /* variables that name the job and the machine; NULL: none more */
+	const char *name;
+	const char *rank, *size; /* variables with the rank and the number of processes on this machine */
+	const char *job[3]; /* variables that identify the job and the machine; NULL: no further ones */
 } launchers[] = {
 	{ "Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", { "PMIX_NAMESPACE", "PMIX_SERVER_URI2", NULL } },
 	{ "MPICH", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", { NULL } },
@@ -42,7 +43,9 @@ static const struct launcher *launcher_find(void)
 }
 
 /*
- * Slurm's "4(x2),3": four on each of the first two machines, three on the third. Of the others a number. 0: it is not understood.
+ * Returns the number of processes on the machine with that index, from 0. text is Slurm's list, such as "4(x2),3" for
+ * four processes on each of the first two machines and three on the third, or one number for every machine. Returns 0
+ * if text is not understood.
  */
 static unsigned tasks_of(const char *text, unsigned long machine)
 {
@@ -73,7 +76,10 @@ static unsigned size_of(const struct launcher *launcher)
 	return tasks_of(size ? size : "", machine ? strtoul(machine, NULL, 10) : 0);
 }
 
-/* Where no variable names job and machine, all processes of a job have the same parent on a machine. */
+/*
+ * Makes a key for the job and the machine: a hash of the launcher's variables. If the launcher has none that identify
+ * the job, the parent process is hashed instead, because all processes of a job on a machine have the same parent.
+ */
 static void key_make(const struct launcher *launcher, char key[2 * KEY_BYTES + 1])
 {
 	unsigned char hash[KEY_BYTES];
@@ -92,7 +98,7 @@ static void key_make(const struct launcher *launcher, char key[2 * KEY_BYTES + 1
 	sodium_bin2hex(key, 2 * KEY_BYTES + 1, hash, sizeof hash);
 }
 
-/* Graphic ASCII alone: what it is shown in has blanks between words. */
+/* Whether text is a valid job name: graphic ASCII only, because tables show it in a column between blanks. */
 static bool is_name(const char *text)
 {
 	size_t length = 0;
@@ -104,7 +110,7 @@ static bool is_name(const char *text)
 
 void job_name(char launcher[STATUS_LAUNCHER_SIZE], char id[STATUS_JOB_SIZE])
 {
-	/* a job of Slurm may have several of PMIx: mpirun in its script makes one each time */
+	/* Slurm's name comes first, because each mpirun in a script of Slurm makes another PMIx namespace */
 	static const char *const known[][2] = { { "Slurm", "SLURM_JOB_ID" }, { "PMIx", "PMIX_NAMESPACE" } };
 
 	launcher[0] = id[0] = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job.h - the place of this process in a job that mpirun or srun started, and where the broker-runs of a job meet on a machine.
+ * job.h - the place of this process in a job that mpirun or srun started, the name of the directory by which the
+ * job's broker-run processes on one machine find each other, and the messages between them.
  *
- * Reads the environment that Open MPI, MPICH (and those made of it) or Slurm give a process. Owns nothing; starts nothing.
+ * Reads the environment that Open MPI, MPICH (and what is derived from it) or Slurm set. Owns nothing; starts nothing.
  */
 #ifndef GPUB_RUN_JOB_H
 #define GPUB_RUN_JOB_H
@@ -15,38 +16,39 @@
 #define JOB_NAME_SIZE (sizeof "join-" + 18)
 
 struct join_job {
-	unsigned patience;   /* seconds for which those who start early wait for the others; the caller sets it */
-	unsigned rank, size; /* on this machine: from 0, and how many processes there are */
-	char     name[JOB_NAME_SIZE]; /* of the directory where they meet (leftovers.h): it is this job's alone */
+	unsigned patience;   /* seconds that a process which starts early waits for the others; the caller sets it */
+	unsigned rank;       /* of this process among the job's processes on this machine, from 0 */
+	unsigned size;       /* number of the job's processes on this machine */
+	char     name[JOB_NAME_SIZE]; /* of the job's own directory with the socket "join" (leftovers.h) */
 };
 
-/* 0, or -ENOENT, -EINVAL with the error message: nobody says, or what they say makes no sense. */
+/* Sets rank, size and name from the environment. -ENOENT: no launcher has set its variables; -EINVAL: not valid. */
 int job_find(struct join_job *job);
 
 /*
- * The job that this process is part of, as tools of its launcher name it: launcher is "Slurm" or "PMIx". Both are empty where there
- * is none, or where its name is not one of STATUS_JOB_SIZE - 1 printable characters at most.
+ * Writes the kind of this process's job, "Slurm" or "PMIx", to launcher, and the job's name for the launcher's tools to
+ * id. Both are empty if there is no job, or if its name is longer than STATUS_JOB_SIZE - 1 or not graphic ASCII.
  */
 void job_name(char launcher[STATUS_LAUNCHER_SIZE], char id[STATUS_JOB_SIZE]);
 
-/* ---- what leader and joiners send each other: one message each, over SOCK_SEQPACKET ---- */
+/* ---- the request of a joiner to rank 0 and the answer: one message each, over SOCK_SEQPACKET ---- */
 
-#define JOIN_MAGIC     0x6e696f6a62757067ull /* and in step with the version of both programs */
+#define JOIN_MAGIC     0x6e696f6a62757067ull /* first field of both messages */
 #define JOIN_TEXT_MAX  CHILDREN_ENVIRONMENT_MAX
-#define JOIN_PATIENCE  60   /* seconds unless given: the launcher starts all processes of a machine at about the same time */
-#define JOIN_PATIENCE_MAX 86400
+#define JOIN_PATIENCE  60   /* default --join-timeout in seconds: launchers start processes at about the same time */
+#define JOIN_PATIENCE_MAX 86400 /* largest --join-timeout in seconds */
 
 struct join_request {
 	uint64_t magic;
-	char     version[32];
-	uint32_t rank, size;
+	char     version[32]; /* of the joiner's broker-run; must be that of rank 0 */
+	uint32_t rank, size;  /* as in struct join_job; size must be that of rank 0 */
 };
 
 struct join_answer {
 	uint64_t magic;
-	int32_t  error;               /* 0, or negative errno */
-	uint32_t used;                /* bytes of text */
-	char     text[JOIN_TEXT_MAX]; /* children_environment()'s; or the error message */
+	int32_t  error;               /* 0: the joiner runs its command; or negative errno */
+	uint32_t used;                /* bytes of text, the last NUL included */
+	char     text[JOIN_TEXT_MAX]; /* children_environment() of the joiner; with an error the error message */
 };
 
 #endif

@@ -22,14 +22,14 @@
 struct joined_worker {
 	struct joined *joined;
 	unsigned       rank;
-	int            sock;   /* waits for its answer; -1: does not */
-	int            pidfd;  /* runs; -1: has not joined, or has ended */
+	int            sock;   /* connection of a joiner that waits for its answer; -1: no joiner waits */
+	int            pidfd;  /* of the joiner; -1: it has not joined, or has ended */
 	pid_t          pid;
-	bool           missed; /* is not waited for any more */
-	struct event  *death;
+	bool           missed; /* the joiner has ended, did not join in time, or was refused after a failure */
+	struct event  *death;  /* event: pidfd can be read, so the joiner has ended */
 };
 
-/* A connection that has not said who it is. */
+/* A connection that has not sent its request. */
 struct arrival {
 	struct joined *joined;
 	int            sock;
@@ -75,7 +75,7 @@ static void worker_release(struct joined_worker *worker)
 	answer_send(sock, 0, text, used);
 }
 
-/* ---- their ends ---- */
+/* ---- ends of joiners ---- */
 
 static void one_less(struct joined *joined)
 {
@@ -99,7 +99,7 @@ static void on_death(evutil_socket_t fd, short what, void *argument)
 	one_less(worker->joined);
 }
 
-/* The launcher starts all at about the same time: who is not here by now did not start broker-run --join. */
+/* Stops waiting for processes that have not joined: they probably did not start broker-run --join. */
 static void on_patience(evutil_socket_t fd, short what, void *argument)
 {
 	struct joined *joined = argument;
@@ -134,7 +134,7 @@ static const char *request_check(const struct joined *joined, const struct join_
 	return NULL;
 }
 
-/* NULL, or why it cannot join. */
+/* Adds the peer of sock as the joiner with that rank. Returns NULL, or the reason why it cannot join. */
 static const char *worker_add(struct joined *joined, int sock, unsigned rank)
 {
 	struct joined_worker *worker = &joined->workers[rank];
@@ -159,7 +159,7 @@ static const char *worker_add(struct joined *joined, int sock, unsigned rank)
 	return NULL;
 }
 
-/* Its socket stays open. */
+/* Frees the arrival, but does not close its socket. */
 static void arrival_free(struct arrival *arrival)
 {
 	DL_DELETE(arrival->joined->arrivals, arrival);
@@ -221,7 +221,7 @@ static void on_arrival(evutil_socket_t fd, short what, void *argument)
 
 /* ---- begin and end ---- */
 
-/* Another directory of this job, whose lock somebody holds. */
+/* Whether path is not own, and a living process holds the lock of the directory at path. */
 static int is_another(const char *path, void *own)
 {
 	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
@@ -239,8 +239,9 @@ static int is_another(const char *path, void *own)
 }
 
 /*
- * Whoever looks after its own directory is there misses none: of two that begin at the same time at least one finds
- * the other.
+ * Makes the directory and the socket. Returns -EADDRINUSE if another living process has a directory of this job. Each
+ * process looks for others after it has made its own directory, so of two that begin at the same time at least one
+ * finds the other.
  */
 static int place_take(struct joined *joined)
 {
@@ -299,6 +300,7 @@ void joined_release(struct joined *joined)
 			worker_release(&joined->workers[rank]);
 }
 
+/* Whether no joiner is still expected: each has joined or is marked as missed. */
 static bool all_told(const struct joined *joined)
 {
 	for (unsigned rank = 1; rank < joined->job->size; rank++)
@@ -315,11 +317,12 @@ int joined_restore(struct joined *joined)
 	if (result <= 0)
 		return result;
 	result = arriving_begin(joined);
-	if (result) { /* the event of the former socket goes on */
+	if (result) { /* the event of the former socket is still in place */
 		private_socket_undo(&joined->socket, waiting.fd);
 		return result;
 	}
-	for (unsigned i = 0; i < joined->job->size && poll(&waiting, 1, 0) == 1; i++) /* those who connected before */
+	/* accepts the connections that wait in the queue of the former socket */
+	for (unsigned i = 0; i < joined->job->size && poll(&waiting, 1, 0) == 1; i++)
 		on_arrival(waiting.fd, EV_READ, joined);
 	close(waiting.fd);
 	return 1;
@@ -342,7 +345,7 @@ void joined_fail(struct joined *joined, const char *text)
 		return;
 	joined->failure = text;
 	tell_waiting(joined, text);
-	evtimer_add(joined->patience, &linger); /* which then stops waiting for the missing */
+	evtimer_add(joined->patience, &linger); /* on_patience() then marks those still missing, which ends the loop */
 	while (!all_told(joined))
 		if (event_base_loop(joined->base, EVLOOP_ONCE) < 0)
 			break;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * joined.h - broker-run --join in the first process of a job on its machine: answers the others (joiner.h), and knows how many of them
- * still run.
+ * joined.h - broker-run --join in the first process (local rank 0) of a job on its machine: answers the job's other
+ * processes (joiner.h), the joiners, and counts those that still run.
  *
- * Owns the directory where they meet, and a pidfd for each process that joined: their exit status is their launcher's
- * business. Trusts nothing that they send.
+ * Owns the directory with the socket "join", and a pidfd for each joiner. A joiner's exit status goes to its launcher.
+ * Trusts nothing that a joiner sends.
  */
 #ifndef GPUB_RUN_JOINED_H
 #define GPUB_RUN_JOINED_H
@@ -23,39 +23,42 @@ struct joined_worker;
 struct joined {
 	const struct join_job *job;
 	struct event_base    *base;
-	struct event         *arriving, *patience;
+	struct event         *arriving; /* event: a connection waits to be accepted at the socket */
+	struct event         *patience; /* timer: ends the wait for processes that have not joined */
 	struct private_socket socket;
-	struct joined_worker *workers;  /* by rank; that of rank 0 is not used */
-	struct arrival       *arrivals; /* have not said who they are */
-	struct children      *children; /* their settings are also those of who joins */
-	unsigned              running;  /* of the others: those that have not ended; those that may still come count */
-	bool                  released;
-	const char           *failure;  /* the message for who joins from now on; NULL: there is none */
-	/* a worker is about to be released; 0 or negative errno with the error message */
+	struct joined_worker *workers;  /* array by rank; the element of rank 0 is not used */
+	struct arrival       *arrivals; /* connections that have not sent their request */
+	struct children      *children; /* the settings that joiners get, too */
+	unsigned              running;  /* number of joiners that have not ended, those expected to join included */
+	bool                  released; /* joined_release() was called */
+	const char           *failure;  /* error message for later joiners; NULL: the broker has not failed */
+	/* called before a joiner is released; 0, or negative errno with the error message that the joiner gets */
 	int                 (*place)(void *context, unsigned rank, pid_t pid);
-	void                (*ended)(void *context); /* running has become 0 */
-	void                 *context;
+	void                (*ended)(void *context); /* running has become 0; not called after a failure */
+	void                 *context;  /* first argument of place() and ended() */
 };
 
 /*
- * Listens for the others. job and children must stay. The caller has set place, ended and context. Returns 0 or negative errno with
- * the error message: -EADDRINUSE: a broker-run of this job is this machine's first already. joined_end() follows in either case.
+ * Makes the socket and listens for joiners. job and children must outlive joined. The caller has set place, ended and
+ * context. Returns 0 or negative errno with the error message. -EADDRINUSE: another process is rank 0 of this job on
+ * this machine. joined_end() follows in either case.
  */
 int joined_begin(struct joined *joined, const struct join_job *job, struct children *children, struct event_base *base);
 
-/* Those who have joined, and who will, run their commands. */
+/* Lets all joiners run their commands: those that wait now, and those that join later at once. */
 void joined_release(struct joined *joined);
 
 /*
- * The broker has failed: who waits gets that message, and so does who comes within the next JOIN_LINGER seconds: without it they would
- * wait for a first process that has ended. Those who run go on. Runs the event loop until all have been told.
+ * After a failure of the broker: sends text to each joiner that waits, and to each that joins within the next
+ * JOIN_LINGER seconds, so that none waits for a process that has ended. Released joiners are not affected. Runs the
+ * event loop until each joiner has joined or got the message, or the time is over. text must outlive joined.
  */
-#define JOIN_LINGER 5
+#define JOIN_LINGER 5 /* seconds */
 void joined_fail(struct joined *joined, const char *text);
 
 /*
- * Looks whether those who join still find the socket. 0: they do, or all have joined. 1: it was removed, and is there
- * again. Negative errno with the error message: it is not.
+ * Checks that the socket's path still leads to the socket. Returns 0 if it does, or if no joiner is missing; 1 if the
+ * socket was removed and is made again; negative errno with the error message if it cannot be made again.
  */
 int joined_restore(struct joined *joined);
 

@@ -18,7 +18,7 @@
 
 #define PAUSE_MS 20
 
-/* 1: connected. A directory may be there of a job that was killed. */
+/* Connects to the socket in a directory. Returns 1 and sets *sock, or 0, as for the directory of a killed job. */
 static int try_connect(const char *directory, void *sock)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -28,7 +28,7 @@ static int try_connect(const char *directory, void *sock)
 	return *(int *)sock >= 0;
 }
 
-/* The first one's broker-run may start later. */
+/* Connects to the broker-run of local rank 0. Tries for job->patience seconds, because it may start later. */
 static int leader_connect(const struct join_job *job)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };

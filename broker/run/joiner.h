@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * joiner.h - broker-run --join in every process of a job but the first of its machine: asks the first one's broker-run (joined.h) for
- * what a worker finds in its environment, and becomes the worker.
+ * joiner.h - broker-run --join in every process of a job but the first of its machine (local rank 0): asks the
+ * broker-run of rank 0 (joined.h) for the worker's environment variables, and becomes the worker by exec(2).
  *
  * Never is a broker, forks nothing, and leaves no process between the launcher and the worker.
  */
@@ -11,8 +11,9 @@
 #include "job.h"
 
 /*
- * Returns only on failure, with the error message: negative errno. -ETIMEDOUT: the first one's broker-run did not start;
- * -ECONNRESET: it died. Or 126 or 127, the exit status of a command that cannot be run or was not found.
+ * Runs command as the worker. Returns only on failure, with the error message: negative errno, or as exit status 126
+ * if the command cannot be run, 127 if it was not found. -ETIMEDOUT: no broker-run of rank 0 answered within
+ * job->patience seconds; -ECONNRESET: the broker-run of rank 0 ended before its answer, or answered nonsense.
  */
 int joiner_run(const struct join_job *job, char **command);
 

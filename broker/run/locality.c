@@ -38,7 +38,7 @@ int locality_bind(struct locality *locality, const struct device_info *info, pid
 struct locality {
 	hwloc_topology_t topology;
 	hwloc_bitmap_t   usable; /* processors that this process may use */
-	hwloc_bitmap_t   chosen;
+	hwloc_bitmap_t   chosen; /* of the process that is being bound */
 };
 
 static int topology_load(struct locality *locality)
@@ -76,7 +76,7 @@ void locality_close(struct locality *locality)
 	free(locality);
 }
 
-/* NULL: it is not known. */
+/* Returns the processors near the device, as a set that the topology owns; NULL: not known. */
 static hwloc_const_cpuset_t near(const struct locality *locality, const struct device_info *info)
 {
 	hwloc_obj_t device = NULL, part = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * locality.h - which processors are near a device, by hwloc; and processes bound to them.
+ * locality.h - finds the processors near a device by hwloc, and binds processes to them.
  *
- * Owns the topology, from locality_open() to locality_close(). Touches no device.
+ * Owns hwloc's topology from locality_open() to locality_close(). Touches no device.
  */
 #ifndef GPUB_RUN_LOCALITY_H
 #define GPUB_RUN_LOCALITY_H
@@ -13,15 +13,16 @@
 
 struct locality;
 
-/* NULL with the error message: -ENOTSUP built without hwloc, or hwloc fails. */
+/* Returns NULL with the error message if broker-run was built without hwloc, or if hwloc or memory fails. */
 struct locality *locality_open(void);
 void locality_close(struct locality *locality);
 
 #define LOCALITY_TEXT_MAX 160
 
 /*
- * Binds a process and its later children to the processors near the device that this process may use. Returns 0; 1 with why:
- * there are none, or it is not known which are near; or negative errno with the error message.
+ * Binds the process pid, and its later children, to those processors near the device that broker-run itself may use.
+ * Returns 0 if bound; 1, with the reason in why, if no processor is known to be near or none of these may be used; or
+ * negative errno with the error message.
  */
 int locality_bind(struct locality *locality, const struct device_info *info, pid_t pid, char why[LOCALITY_TEXT_MAX]);
 

@@ -73,6 +73,7 @@ void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid)
 	daemon->ended |= pid == daemon->keeper;
 }
 
+/* Whether the keeper has ended; closes its pipes, and clears *daemon, then. */
 static bool has_ended(struct mps_daemon *daemon)
 {
 	if (!daemon->keeper || !daemon->ended)
@@ -91,12 +92,12 @@ static void on_answer(evutil_socket_t fd, short what, void *argument)
 	if (length > 0)
 		text[length] = 0;
 	daemon->serves = !*text;
-	if (daemon->serves && has_ended(daemon)) /* its SIGCHLD may have been read before */
+	if (daemon->serves && has_ended(daemon)) /* SIGCHLD of the keeper may have been handled before its answer */
 		snprintf(text, sizeof text, "the MPS daemon was ended");
 	daemon->done(daemon->context, *text ? -EIO : 0, text);
 }
 
-/* No answer is to follow. */
+/* The keeper did not get the order: removes the event, so that done() is not called. Returns -EIO. */
 static int lose(struct mps_daemon *daemon)
 {
 	event_free(daemon->answered);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mps-daemon.h - an MPS daemon of this job's own, as broker-run sees it: prepared before anything else, started when the
- * devices are known, ended with the job.
+ * mps-daemon.h - an MPS daemon of this job's own, as broker-run sees it: prepared before the broker opens anything,
+ * started when the devices are known, ended with the job.
  *
- * Owns the keeper (mps-keeper.h), which owns the daemon. Decides nothing: mps-plan.h does.
+ * Owns the keeper process (mps-keeper.h), which owns the daemon. mps-plan.h decides whether there is a daemon.
  */
 #ifndef GPUB_RUN_MPS_DAEMON_H
 #define GPUB_RUN_MPS_DAEMON_H
@@ -15,39 +15,41 @@
 
 #include "mps-keeper.h"
 
-/* error: 0, or negative errno with what failed, why, and how to fix it. */
+/* error: 0: the daemon serves, text is empty; or negative errno, text says what failed and why. */
 typedef void mps_daemon_done(void *context, int error, const char *text);
 
 struct mps_daemon {
-	pid_t            keeper;       /* 0: there is none */
-	bool             ended;        /* the keeper is reaped */
-	int              gate, answer; /* to the keeper (-1: closed), and from it; valid while there is one */
-	bool             serves;
-	struct event    *answered;
-	mps_daemon_done *done;
-	void            *context;
+	pid_t            keeper;   /* pid of the keeper; 0: there is no keeper, and gate and answer are not valid */
+	bool             ended;    /* the keeper was reaped */
+	int              gate;     /* pipe that takes the order to the keeper; -1: closed */
+	int              answer;   /* pipe from the keeper */
+	bool             serves;   /* the keeper has answered that the daemon serves */
+	struct event    *answered; /* event: answer can be read; NULL before mps_daemon_start() */
+	mps_daemon_done *done;     /* called with the keeper's answer */
+	void            *context;  /* first argument of done() */
 };
 
 /*
- * Forks the keeper: with the signals blocked, and before this process opens what the keeper must not inherit (the lock that says
- * that the broker lives, a device). Returns 0 or negative errno with the error message.
+ * Forks the keeper. Call it with the signals of broker-run blocked, and before this process opens what the keeper must
+ * not inherit (the lock that shows that the broker lives, a device). Returns 0 or negative errno with the error
+ * message.
  */
 int mps_daemon_prepare(struct mps_daemon *daemon);
 
-/* Starts the daemon; done() follows from the event loop. Returns 0, or negative errno with the error message and no call of done(). */
+/* Sends the order to start the daemon. 0: the event loop calls done() once; negative errno: done() is not called. */
 int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order, mps_daemon_done *done,
 		     void *context);
 
-/* The caller has reaped that process, which may be the keeper. */
+/* Notes the end of a process that the caller has reaped. Does nothing if the process is not the keeper. */
 void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid);
 
-/* After SIGCHLD. True: a daemon that served has ended, and nobody asked for that. */
+/* After SIGCHLD, before mps_daemon_stop(): returns true once, and closes the pipes, if a serving daemon has ended. */
 bool mps_daemon_lost(struct mps_daemon *daemon);
 
-/* Asks for the end of keeper and daemon, whose clients fail. */
+/* Asks the keeper to end, and to end the daemon at once: CUDA calls of the daemon's clients then fail. */
 void mps_daemon_stop(struct mps_daemon *daemon);
 
-/* After mps_daemon_stop(): waits until the daemon and its servers have ended. While the event base lives. */
+/* After mps_daemon_stop(): waits until keeper, daemon and servers have ended. The event base must still exist. */
 void mps_daemon_wait(struct mps_daemon *daemon);
 
 #endif

@@ -21,17 +21,18 @@
 
 #define PROGRAM       "nvidia-cuda-mps-control"
 #define PARENT_DIED   SIGUSR1
-#define START_SECONDS 5  /* the daemon of an idle machine took 10 ms (docs/facts.md) */
-#define END_SECONDS   5  /* after SIGTERM it took less than 0.5 s there */
+#define START_SECONDS 5  /* limit of the daemon's start; on an idle machine a start took 10 ms (docs/facts.md) */
+#define END_SECONDS   5  /* limit of the daemon's end after SIGTERM; on an idle machine an end took less than 0.5 s */
 #define LOOK_MS       10
-#define SOCKET_MAX    88 /* bytes of the directory's path: the longest name of a socket in it is /control_privileged */
+#define SOCKET_MAX    88 /* limit of the directory path's length: the daemon's socket in it must fit, too */
 
 struct keeper {
-	pid_t    parent;
-	sigset_t signals;
-	pid_t    daemon; /* 0: it has not begun, or has ended */
-	pid_t    quit;   /* tells it to end; 0: not asked for */
-	uint64_t kill_at, leave_at; /* nanoseconds, CLOCK_MONOTONIC; 0: never */
+	pid_t    parent;   /* broker-run */
+	sigset_t signals;  /* blocked, and read by sigwaitinfo(2): SIGCHLD, SIGTERM, PARENT_DIED */
+	pid_t    daemon;   /* 0: the daemon has not begun, or has ended */
+	pid_t    quit;     /* process that tells the daemon to quit; 0: not started; negative errno: cannot start */
+	uint64_t kill_at;  /* CLOCK_MONOTONIC, nanoseconds: when the daemon gets SIGKILL; 0: never */
+	uint64_t leave_at; /* CLOCK_MONOTONIC, nanoseconds: when the keeper exits though children are left; 0: never */
 };
 
 static uint64_t in_seconds(unsigned seconds)
@@ -41,7 +42,7 @@ static uint64_t in_seconds(unsigned seconds)
 
 /* ---- programs ---- */
 
-/* A job script may ignore signals (trap '' TERM), and programs inherit that. */
+/* Sets default actions and an empty mask: a job script may ignore signals (trap '' TERM), which programs inherit. */
 static void signals_reset(void)
 {
 	sigset_t none;
@@ -52,7 +53,7 @@ static void signals_reset(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Says why not through failed, if the program cannot begin. argument: NULL, or its only one. */
+/* In a child: becomes PROGRAM. input: descriptor; -1: none. log: file for output. A failure writes errno to failed. */
 static _Noreturn void program_run(const char *argument, const char *log, int input, int failed)
 {
 	int output = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), error;
@@ -68,7 +69,7 @@ static _Noreturn void program_run(const char *argument, const char *log, int inp
 	_exit(1);
 }
 
-/* Of a program that has begun: its pid. Else negative errno. dies: it ends with this process. */
+/* Starts PROGRAM. dies: it gets SIGTERM when the keeper dies. Returns its pid, or negative errno if it cannot start. */
 static pid_t program_fork(const char *argument, const char *log, int input, bool dies)
 {
 	int failed[2], error = 0;
@@ -92,7 +93,7 @@ static pid_t program_fork(const char *argument, const char *log, int input, bool
 	return error ? -error : pid;
 }
 
-/* Gives the daemon a command as its users do: a line on the input of its own program. Negative errno: it cannot be given. */
+/* Starts PROGRAM with a line of input, which is a command to the daemon. Returns its pid or negative errno. */
 static pid_t command_fork(const char *line)
 {
 	int input[2];
@@ -110,9 +111,9 @@ static pid_t command_fork(const char *line)
 
 /* ---- the start ---- */
 
-#define OUTPUT_NAME "output" /* beside the daemon's control.log and server.log */
+#define OUTPUT_NAME "output" /* file for what the daemon prints, in the directory of its logs */
 
-/* The last line of a file of the daemon's: "" where there is none. */
+/* Copies the last line that is not empty of a file in the daemon's directory to text; "" if there is none. */
 static void last_line(const char *directory, const char *name, char text[MPS_ANSWER_MAX])
 {
 	char line[MPS_ANSWER_MAX], path[PATH_MAX];
@@ -130,7 +131,7 @@ static void last_line(const char *directory, const char *name, char text[MPS_ANS
 		fclose(file);
 }
 
-/* What it printed or logged last; "" where it said nothing. */
+/* Copies the last line that the daemon printed, or else logged, to text; "" if there is none. */
 static void find_cause(const char *directory, char text[MPS_ANSWER_MAX])
 {
 	last_line(directory, OUTPUT_NAME, text);
@@ -158,12 +159,13 @@ static int say_silent(const char *directory)
 			 *text ? "; it said last: " : "", text);
 }
 
-/* A signal that ends what the keeper does now. */
+/* Whether the signal means that the job ends: SIGTERM, or PARENT_DIED if the parent has really died. */
 static bool is_over(const struct keeper *keeper, int signal)
 {
 	return signal == SIGTERM || (signal == PARENT_DIED && getppid() != keeper->parent);
 }
 
+/* Waits for a signal, at most LOOK_MS. Returns its number, or -1. */
 static int look(struct keeper *keeper)
 {
 	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000 };
@@ -171,7 +173,10 @@ static int look(struct keeper *keeper)
 	return sigtimedwait(&keeper->signals, NULL, &pause);
 }
 
-/* It answers its users when it can serve clients: that is asked by a command, which may hang as well. */
+/*
+ * Waits until the daemon answers a command, which shows that it can serve clients. Returns 0 or negative errno with the
+ * error message. *question: pid of the process with the command, which may hang, too; 0: none runs.
+ */
 static int daemon_await(struct keeper *keeper, const char *directory, pid_t *question)
 {
 	char control[sizeof ((struct mps_order *)0)->directory + sizeof "/control"];
@@ -217,7 +222,7 @@ static int environment_set(const struct mps_order *order)
 	return 0;
 }
 
-/* As long as it is held, nobody takes the directory for one that a dead process left: leftovers.h. */
+/* Makes the daemon's directory with a lock. While the keeper holds the lock, no broker removes it as a leftover. */
 static int directory_make(const char *directory)
 {
 	char name[sizeof ((struct mps_order *)0)->directory + sizeof "/lock"];
@@ -252,7 +257,7 @@ static int daemon_start(struct keeper *keeper, const struct mps_order *order)
 	return daemon_wait(keeper, order->directory);
 }
 
-/* ---- its life and end ---- */
+/* ---- the daemon's life and end ---- */
 
 static void daemon_terminate(struct keeper *keeper)
 {
@@ -262,7 +267,7 @@ static void daemon_terminate(struct keeper *keeper)
 		keeper->kill_at = in_seconds(END_SECONDS);
 }
 
-/* False: no child is left. The daemon's servers become children of this process when it ends. */
+/* Reaps children, also servers that the daemon left to the keeper at its end. Returns false if none is left. */
 static bool reap(struct keeper *keeper)
 {
 	int status;
@@ -271,12 +276,12 @@ static bool reap(struct keeper *keeper)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		if (pid == keeper->daemon)
 			keeper->daemon = 0;
-		else if (pid == keeper->quit && status) /* the daemon could not be reached */
+		else if (pid == keeper->quit && status) /* the command quit has not reached the daemon */
 			daemon_terminate(keeper);
 	return !pid;
 }
 
-/* One that does not end by SIGTERM is killed; a process that the kernel cannot end is left behind. */
+/* Sends SIGKILL to a daemon that has not ended by kill_at. Returns true from leave_at on: the keeper then exits. */
 static bool past_patience(struct keeper *keeper)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
@@ -289,7 +294,7 @@ static bool past_patience(struct keeper *keeper)
 	return keeper->leave_at && now >= keeper->leave_at;
 }
 
-/* The workers may still save what they have: the daemon waits for its clients. */
+/* Has the daemon end after its last client, so that workers whose broker-run died may still save their data. */
 static void daemon_quit(struct keeper *keeper)
 {
 	keeper->quit = command_fork("quit\n");
@@ -311,9 +316,12 @@ static void keep(struct keeper *keeper)
 	}
 }
 
-/* ---- a process of its own ---- */
+/* ---- how the keeper becomes independent ---- */
 
-/* Its name, session and descriptors are not broker-run's: it gets no signal and holds no file that is meant for that. */
+/*
+ * Gives the keeper its own name and session, and closes all descriptors but the two pipes: the keeper gets no signal
+ * that is sent to broker-run's group, and keeps no file of broker-run open.
+ */
 static void detach(int *gate, int *answer)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), high_gate = fcntl(*gate, F_DUPFD_CLOEXEC, 16),
@@ -327,7 +335,7 @@ static void detach(int *gate, int *answer)
 	*answer = dup3(high_answer, STDERR_FILENO + 2, O_CLOEXEC);
 	if (*gate < 0 || *answer < 0)
 		_exit(1);
-	closefrom(STDERR_FILENO + 3); /* also where the kernel has no close_range(2) (before Linux 5.9) */
+	closefrom(STDERR_FILENO + 3); /* also works on kernels without close_range(2), before Linux 5.9 */
 	prctl(PR_SET_NAME, "mps-keeper");
 	setsid();
 }

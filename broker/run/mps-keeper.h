@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mps-keeper.h - a process that starts an MPS daemon for one job, and ends it with the job.
+ * mps-keeper.h - the keeper: a child process of broker-run that starts an MPS daemon for one job, and ends the daemon
+ * with the job.
  *
- * The daemon's parent, so that it can wait for the daemon and for its servers, and so that a death of broker-run, SIGKILL
- * included, is noticed by somebody. Owns the daemon and the files in its directory. Never touches a device.
+ * The keeper is the daemon's parent so that it can wait for the daemon and the daemon's servers, and end them also when
+ * broker-run is killed. Owns the daemon and the files in the daemon's directory. Never touches a device.
  */
 #ifndef GPUB_RUN_MPS_KEEPER_H
 #define GPUB_RUN_MPS_KEEPER_H
@@ -15,20 +16,21 @@
 
 #define MPS_UUIDS_MAX (64 * sizeof "GPU-00000000-0000-0000-0000-000000000000")
 
-/* What the keeper reads from its gate, in one piece. */
+/* The order to start a daemon. The keeper reads it from the pipe gate in one read(2). */
 struct mps_order {
-	char directory[LEFTOVERS_PATH_SIZE + sizeof "/mps"]; /* to be made, for the daemon's sockets and logs */
-	char visible[MPS_UUIDS_MAX];                         /* the daemon's CUDA_VISIBLE_DEVICES; "": not set */
+	char directory[LEFTOVERS_PATH_SIZE + sizeof "/mps"]; /* of the daemon's sockets and logs; made by the keeper */
+	char visible[MPS_UUIDS_MAX];                         /* CUDA_VISIBLE_DEVICES of the daemon; "": not set */
 };
 
-#define MPS_ANSWER_MAX 256
+#define MPS_ANSWER_MAX 256 /* bytes of the keeper's answer, its NUL included */
 
 /*
- * The keeper's life, in a forked child of broker-run (parent). Starts the daemon when an order comes
- * through the gate, and writes one answer: an empty string when the daemon serves, else an error message. Without an order
- * (end of file) it exits.
- * SIGTERM ends the daemon and its servers at once, and kills one that does not end by itself. If broker-run dies, they end when the last client of MPS has ended. The
- * keeper exits after them.
+ * Main function of the keeper, in a forked child of broker-run, whose pid is parent. gate and answer are the keeper's
+ * ends of two pipes. Reads an order from gate, starts the daemon, and writes one answer: an empty string when the
+ * daemon serves, else an error message. Exits if gate is closed without an order.
+ * On SIGTERM the keeper sends SIGTERM to the daemon, which ends its servers, and SIGKILL if the daemon has not ended
+ * END_SECONDS later. If broker-run dies without that, the keeper tells the daemon to quit when its last client has
+ * ended. The keeper exits after the daemon and the servers.
  */
 _Noreturn void mps_keeper_main(pid_t parent, int gate, int answer);
 

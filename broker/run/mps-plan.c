@@ -70,11 +70,12 @@ int mps_plan_make(const struct mps_options *options, bool present, const struct 
 	return 0;
 }
 
-/* ---- what the daemon and the workers are told ---- */
+/* ---- variables for the daemon and the workers ---- */
 
 /*
- * A daemon that is shown some GPUs numbers them anew for its clients. UUIDs mean the same for both. Slices of divided GPUs have
- * UUIDs of another kind, and are named by them in the variable already.
+ * Writes the value of CUDA_VISIBLE_DEVICES for the daemon and its clients: the UUIDs of the broker's GPUs. "": the
+ * variable is not set here. UUIDs, because a daemon that sees only some GPUs numbers them anew for its clients. For
+ * slices of divided GPUs (MIG) the variable is copied, because it has the slices' own UUIDs already.
  */
 static void list_visible(const struct board_header *board, char text[MPS_UUIDS_MAX])
 {
@@ -102,7 +103,7 @@ void mps_order_make(struct mps_order *order, const char *directory, const struct
 	list_visible(board, order->visible);
 }
 
-/* "0=4096M,1=512M". Kibibytes would be ignored by CUDA, without a word (docs/facts.md). */
+/* Formats the memory limits in MiB, "0=4096M,1=512M": CUDA silently ignores a limit in KiB (docs/facts.md). */
 static void format_memory(const struct mps_options *options, unsigned devices, char *text, size_t size)
 {
 	size_t at = 0;

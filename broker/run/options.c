@@ -14,7 +14,7 @@
 #include "gpubroker.h"
 #include "spec.h"
 
-/* Where a part ends: a comma that does not stand in a layout's brackets. */
+/* Returns the length of the first part of text, which ends at a comma outside of a layout's brackets, or at the NUL. */
 static size_t part_length(const char *text)
 {
 	size_t length = strcspn(text, ",[");
@@ -24,7 +24,7 @@ static size_t part_length(const char *text)
 	return length + strcspn(text + length, ",");
 }
 
-/* One of the words behind SIZE[@DEVICE], which are those of the spec file. */
+/* Parses one WORD of SIZE[@DEVICE][,WORD...]. The words are the options of the spec file. */
 static int take_word(struct declared_buffer *buffer, const char *word)
 {
 	if (!strcmp(word, "timeline"))
@@ -43,7 +43,7 @@ static int take_word(struct declared_buffer *buffer, const char *word)
 	return 0;
 }
 
-/* SIZE[@DEVICE][,WORD...], or a layout for the size */
+/* Parses SIZE[@DEVICE][,WORD...], where SIZE may be a layout. */
 static int take_properties(struct declared_buffer *buffer, const char *text)
 {
 	char part[AMOUNT_TEXT_MAX];
@@ -63,7 +63,7 @@ static int take_properties(struct declared_buffer *buffer, const char *text)
 	}
 }
 
-/* NAME=SIZE[@DEVICE][,WORD...] */
+/* Parses NAME=SIZE[@DEVICE][,WORD...], and adds the buffer to the list. */
 static int take_buffer(void *buffers, const char *value)
 {
 	struct declared_buffer buffer = { .mode = 0600 };
@@ -84,7 +84,7 @@ static int take_spec(void *buffers, const char *value)
 	return run_spec_read(buffers, value);
 }
 
-/* "inherit" leaves the environment as it is: 0 could be read as "no connections". */
+/* Parses a number, or "inherit" for RUN_CONNECTIONS_INHERITED. 0 is refused, as it could be read as no connections. */
 static int take_connections(void *field, const char *value)
 {
 	uint64_t number = RUN_CONNECTIONS_INHERITED;
@@ -161,7 +161,7 @@ static const struct option_table table = {
 	.count = sizeof rows / sizeof *rows,
 };
 
-/* MPS alone can limit what a worker uses. */
+/* Refuses limits of the workers without MPS, because only MPS can enforce such limits. */
 static int check_limits(const struct mps_options *mps)
 {
 	bool limits = mps->threads || mps->memory_each;
@@ -173,7 +173,7 @@ static int check_limits(const struct mps_options *mps)
 	return 0;
 }
 
-/* With --join the launcher decides how many workers there are. */
+/* Sets the number of workers: from -n, by default 1; with --join from the launcher, and -n is refused. */
 static int take_workers(struct run_options *options)
 {
 	int error;

@@ -17,30 +17,31 @@
 #include "placement.h"
 
 #define RUN_WORKERS_MAX           1024
-#define RUN_CONNECTIONS           16 /* the default where the environment has none; facts.md has what more costs */
+#define RUN_CONNECTIONS           16 /* default if the environment sets none; facts.md has the cost of more */
 #define RUN_CONNECTIONS_MAX       32
-#define RUN_CONNECTIONS_INHERITED (-1)
+#define RUN_CONNECTIONS_INHERITED (-1) /* --connections inherit: the variable stays as the environment has it */
 
 struct run_options {
 	unsigned                workers;
 	struct broker_config    broker;
 	bool                    quiet, no_hints, kill_on_failure;
-	int                     connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the workers; 0: not given */
+	int                     connections; /* the workers' CUDA_DEVICE_MAX_CONNECTIONS; 0: option not given */
 	struct mps_options      mps;
-	bool                    join; /* job says which process of how many this is; workers is how many */
-	struct join_job         job;
-	unsigned                map, bind; /* enum map_mode, enum bind_mode */
-	struct declared_buffers buffers;     /* declared_free() frees it; it is empty after a failure */
-	char                  **command;     /* NULL-terminated */
+	bool                    join;        /* --join: workers is job.size */
+	struct join_job         job;         /* with join: the place of this process in its job */
+	unsigned                map;         /* enum map_mode */
+	unsigned                bind;        /* enum bind_mode */
+	struct declared_buffers buffers;     /* declared_free() frees the list; the list is empty after a failure */
+	char                  **command;     /* the worker's command and arguments in argv; NULL-terminated */
 };
 
-/* Whether lines are printed that only advise. */
+/* Whether hints are to be printed: lines that only advise. */
 static inline bool run_hints(const struct run_options *options)
 {
 	return !options->quiet && !options->no_hints;
 }
 
-/* 0; 1: --help or --version was printed; negative errno with the error message. */
+/* Returns 0; 1 if --help or --version was printed; or negative errno with the error message. */
 int run_options_parse(struct run_options *options, int argc, char **argv);
 
 #endif

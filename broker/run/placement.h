@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * placement.h - which device each of broker-run's workers is to use, and on which processors it runs.
+ * placement.h - assigns a device to each of broker-run's workers, and binds workers to the processors near it.
  *
- * The device is a number in the worker's environment: a worker may use others. Owns nothing; binds only processes that it is
- * given. Memory needs no rule of its own: Linux takes it from the node on which the process runs.
+ * The device is only a number in the worker's environment: a worker may use other devices. Binds no process but those
+ * that the caller names. Host memory is not bound because Linux takes it from the node on which a process runs. Owns
+ * nothing but the topology (locality.h) of a struct placement.
  */
 #ifndef GPUB_RUN_PLACEMENT_H
 #define GPUB_RUN_PLACEMENT_H
@@ -17,36 +18,36 @@
 enum map_mode { MAP_ROUND, MAP_BLOCK };
 enum bind_mode { BIND_NONE, BIND_DEVICE };
 
-extern const char *const map_modes[], *const bind_modes[]; /* for WORD() */
+extern const char *const map_modes[], *const bind_modes[]; /* names of map_mode and bind_mode, for WORD() */
 
-/* The device of that worker: round: 0 1 2 0 1 2; block: 0 0 1 1 2 2, as even as can be. */
+/* Returns the worker's device. 6 workers on 3 devices: MAP_ROUND 0 1 2 0 1 2; MAP_BLOCK 0 0 1 1 2 2. */
 unsigned placement_device(enum map_mode map, unsigned rank, unsigned workers, unsigned devices);
 
-/* Tells every worker its device. Before they are released. */
+/* Sets every worker's device in its environment. Call it before the workers are released. */
 void placement_tell(struct children *children, enum map_mode map, unsigned devices);
 
 struct locality;
 
-/* The caller sets the first three. */
+/* The caller sets map, workers, hint and context, placement_open() the rest. */
 struct placement {
 	enum map_mode        map;
-	unsigned             workers;
-	void               (*hint)(void *context, const char *text);
-	void                *context;
-	const struct device *device;
-	unsigned             devices;
-	struct locality     *locality;
-	uint64_t             hinted; /* bits, by device */
+	unsigned             workers;  /* number of all workers */
+	void               (*hint)(void *context, const char *text); /* called by placement_bind() */
+	void                *context;  /* first argument of hint() */
+	const struct device *device;   /* the backend */
+	unsigned             devices;  /* number of devices */
+	struct locality     *locality; /* NULL: not open */
+	uint64_t             hinted;   /* bit N: hint() was called for device N */
 };
 
-/* Returns 0 or negative errno with the error message; placement_close() follows in either case. */
+/* Loads the topology. Returns 0 or negative errno with the error message; placement_close() follows in either case. */
 int placement_open(struct placement *placement, const struct device *device, unsigned devices);
 void placement_close(struct placement *placement);
 
 /*
- * Binds a worker that has not begun to the processors near its device, as far as this process may use them. Where it is not known which
- * are near (in a virtual machine, often), or none of them may be used, it is not bound, and hint() is called once for the device, with
- * the reason. Returns 0 or negative errno with the error message.
+ * Binds a worker that is not yet released to those processors near its device that this process may use. If no near
+ * processor is known (often so in a virtual machine) or none may be used, the worker is not bound, and hint() is called
+ * with the reason, once for each device. Returns 0 in both cases, or negative errno with the error message.
  */
 int placement_bind(struct placement *placement, unsigned rank, pid_t pid);
 

@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "common/socket.h"
 
-/* Returns the descriptor, and what identifies the socket's file. */
+/* Makes a listening socket at path. Returns the descriptor, and sets *own, which identifies the socket's file. */
 static int listen_at(const char *path, struct stat *own)
 {
 	int fd = socket_listen(path, 0600), error;
@@ -47,7 +47,7 @@ int private_socket_restore(struct private_socket *socket, int *former)
 		return error;
 	if (leftovers_leads_to(socket->path, &socket->own))
 		return 0;
-	unlink(socket->path); /* what this user put there */
+	unlink(socket->path); /* removes another file at the path, if there is one: this user put it there */
 	fd = listen_at(socket->path, &own);
 	if (fd < 0)
 		return fd;
@@ -61,7 +61,7 @@ void private_socket_undo(struct private_socket *socket, int former)
 {
 	close(socket->fd);
 	socket->fd = former;
-	memset(&socket->own, 0, sizeof socket->own); /* no path leads to the former one */
+	memset(&socket->own, 0, sizeof socket->own); /* no path leads to the former socket */
 }
 
 void private_socket_remove(struct private_socket *socket)

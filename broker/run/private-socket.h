@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * private-socket.h - a listening socket in a directory that only this user can enter: the workers' way to the broker,
- * and where the processes of a job join.
+ * private-socket.h - a listening socket in a directory that only this user can enter. Workers connect to one to reach
+ * the broker, and the processes of a job to another one to join (joined.h).
  *
- * Owns the directory with its lock, and the socket. Makes both again at the same path when somebody has removed them,
- * such as the user's logout or a cleaner of old files. Accepts no connection.
+ * Owns the directory with its lock, and the socket. Makes both again at the same path if they were removed, as by the
+ * user's logout or a cleaner of old files. Accepts no connection.
  */
 #ifndef GPUB_RUN_PRIVATE_SOCKET_H
 #define GPUB_RUN_PRIVATE_SOCKET_H
@@ -16,27 +16,24 @@
 struct private_socket {
 	struct leftovers_directory directory;
 	char        path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
-	int         fd;  /* it listens; -1: there is none */
-	struct stat own; /* of its file */
+	int         fd;  /* the listening descriptor; -1: there is no socket */
+	struct stat own; /* identifies the socket's file; all zeroes: no file is the socket's */
 };
 
-/* file: its name in the directory, "socket" or "join". 0, or negative errno with the error message. */
+/* Makes a directory named after name, and in it the socket file: "socket" or "join". Returns 0 or negative errno. */
 int private_socket_make(struct private_socket *socket, const char *name, const char *file);
 
 /*
- * Looks whether the path still leads to the socket. 0: it does. 1: somebody has removed it, fd is a new socket at the
- * same path, and *former the socket before, which the caller closes. Negative errno, with the error message: the path
- * does not lead to it, and a new socket cannot be made.
+ * Checks that the path still leads to the socket, and makes the socket again if not. Returns 0 if the path leads to the
+ * socket; 1 if the socket was made again: fd is then the new socket at the same path, *former is the socket before, and
+ * the caller closes *former; negative errno with the error message if the socket cannot be made again.
  */
 int private_socket_restore(struct private_socket *socket, int *former);
 
-/*
- * Undoes a private_socket_restore() that returned 1, because nobody can listen at the new socket. A later one tries
- * again.
- */
+/* Undoes a private_socket_restore() that returned 1: closes the new socket, former is fd again. A later one retries. */
 void private_socket_undo(struct private_socket *socket, int former);
 
-/* Removes the directory, too. Does nothing if there is no socket. */
+/* Closes the socket, and removes its file and its directory. Does nothing if there is no socket. */
 void private_socket_remove(struct private_socket *socket);
 
 #endif

@@ -14,8 +14,8 @@
 #include "device/device.h"
 #include "gpubroker.h"
 
-static _Thread_local const char *reading; /* the file */
-static _Thread_local struct declared_buffers *filling;
+static _Thread_local const char *reading;              /* path of the file that is being read */
+static _Thread_local struct declared_buffers *filling; /* the list that its buffers are added to */
 
 #define MANUAL "see broker-run(1), Spec files"
 
@@ -54,7 +54,7 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 	return error ? error : take_mode(&buffer->mode, cfg_getstr(section, "mode"));
 }
 
-/* libconfuse calls it at the section's closing brace. */
+/* Callback of libconfuse at the closing brace of a section `buffer`. */
 static int on_buffer(cfg_t *cfg, cfg_opt_t *opt)
 {
 	cfg_t *section = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spec.h - buffers that a file declares, read with libconfuse:
+ * spec.h - reads a spec file, which declares buffers, with libconfuse:
  *
  *     buffer "field/u" { size = "64M"  device = 0  mode = "0600"  timeline = false  dedicated = false }
  *
@@ -11,7 +11,7 @@
 
 struct declared_buffers;
 
-/* Adds the file's buffers to the list, some also on failure. path must stay: they point to it. Negative errno. */
+/* Adds the file's buffers, some even on failure. They point to path, which must outlive them. 0 or negative errno. */
 int run_spec_read(struct declared_buffers *buffers, const char *path);
 
 #endif

@@ -14,12 +14,12 @@
 
 #include "common/error.h"
 
-#define DELAY_MS  50   /* a sender that signals one process after the other is done by then */
-#define ANSWER_MS 1000 /* a witness that is silent for so long is stopped, or not there */
+#define DELAY_MS  50   /* from a signal to the question: a sender that signals processes one by one is done then */
+#define ANSWER_MS 1000 /* limit of the wait for an answer: a witness that is silent for longer is stopped or dead */
 
 /* ---- the process ---- */
 
-/* Bit N - 1: signal N came since the last call. */
+/* Takes all pending signals of this process. Returns a set: bit N - 1 is signal N. */
 static uint64_t signals_taken(const sigset_t *all)
 {
 	const struct timespec no_time = { 0 };
@@ -31,7 +31,7 @@ static uint64_t signals_taken(const sigset_t *all)
 	return taken;
 }
 
-/* pkill(1) and killall(1) find processes by name and arguments: a signal that is sent so must not reach the witness. */
+/* Hides the witness from pkill(1) and killall(1), which find processes by their name and arguments. */
 static void change_name(char **argv)
 {
 	prctl(PR_SET_NAME, "signal-witness");
@@ -39,7 +39,7 @@ static void change_name(char **argv)
 		memset(*argument, 0, strlen(*argument));
 }
 
-/* Keeps none of the program's descriptors open but these two, which become 0 and 1. */
+/* Makes question descriptor 0 and answer descriptor 1, and closes all others. */
 static void keep_only(int question, int answer)
 {
 	if (dup2(question, STDIN_FILENO) < 0 || dup2(answer, STDOUT_FILENO) < 0 ||
@@ -108,6 +108,7 @@ static void timer_set(struct witness *witness, unsigned ms, bool asked)
 	evtimer_add(witness->timer, &time);
 }
 
+/* Calls decided() for each held signal. taken: the signals that the witness got, too, as signals_taken() returns. */
 static void decide(struct witness *witness, uint64_t taken)
 {
 	unsigned held[_NSIG];
@@ -120,7 +121,7 @@ static void decide(struct witness *witness, uint64_t taken)
 			witness->decided(witness->context, number, taken >> (number - 1) & 1);
 }
 
-/* Signals that broker-run receives from now on are taken as sent to it alone. */
+/* Closes the pipes of a witness that has ended. From now on signals are decided as sent to broker-run alone. */
 static void forget(struct witness *witness)
 {
 	if (witness->answered)
@@ -131,6 +132,7 @@ static void forget(struct witness *witness)
 	witness->pid = 0;
 }
 
+/* Kills and reaps the witness, if there is one. */
 static void lose(struct witness *witness)
 {
 	pid_t pid = witness->pid;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * witness.h - tells whether a signal that broker-run received was sent to its workers as well.
+ * witness.h - finds out whether a signal that broker-run received was sent to its workers as well.
  *
  * The kernel does not say whether a signal was sent to one process or to a process group. Open MPI, a shell's job
  * control and timeout(1) send to the group, systemd to each process of a unit, Slurm by default only to the processes
  * that it started. So a child process, the witness, stays in broker-run's process group with all signals blocked. A
- * signal that the witness has got as well was sent to everybody. Owns that process, which ends with broker-run. Sends
- * no signal itself.
+ * signal that is pending in the witness, too, was sent to the whole group. Owns the witness, which ends with
+ * broker-run. Sends no signal but the SIGKILL that ends the witness.
  */
 #ifndef GPUB_RUN_WITNESS_H
 #define GPUB_RUN_WITNESS_H
@@ -18,31 +18,30 @@
 #include <event2/event.h>
 
 struct witness {
-	pid_t         pid;              /* 0: there is no witness */
-	int           question, answer; /* pipes to it and from it; valid while pid is not 0 */
-	struct event *answered, *timer;
-	bool          asked;            /* the timer limits the wait for an answer; else it runs until the question */
-	unsigned      held[_NSIG];      /* by number: how often that signal came since the last answer */
-	void        (*decided)(void *context, int number, bool everybody); /* everybody: the workers have the signal */
-	void         *context;
+	pid_t         pid;          /* of the witness; 0: there is no witness */
+	int           question;     /* pipe to the witness; valid while pid is not 0 */
+	int           answer;       /* pipe from the witness; valid while pid is not 0 */
+	struct event *answered;     /* event: answer can be read */
+	struct event *timer;        /* pending while signals are held */
+	bool          asked;        /* true: the timer limits the wait for an answer; false: it delays the question */
+	unsigned      held[_NSIG];  /* by signal number: how many signals were received and are not decided */
+	void        (*decided)(void *context, int number, bool everybody); /* everybody: the workers got it, too */
+	void         *context;      /* first argument of decided() */
 };
 
-/*
- * Forks the witness; argv is the program's, and blank in the witness. Call it before the first thread starts. 0 or
- * negative errno.
- */
+/* Forks the witness, which blanks argv for itself. Call it before the first thread starts. 0 or negative errno. */
 int witness_fork(struct witness *witness, char **argv);
 
-/* decided() is called from that loop. 0 or -ENOMEM, with the error message. */
+/* Adds the events to the loop that calls decided(). Returns 0 or -ENOMEM with the error message. */
 int witness_begin(struct witness *witness, struct event_base *base);
 
-/* broker-run received that signal: decided() follows soon, once for each time that the signal came. */
+/* Reports that broker-run received a signal. decided() is called soon after, once for each call of this function. */
 void witness_ask(struct witness *witness, int number);
 
-/* The caller has reaped that process. False: it is not the witness. */
+/* Notes the end of a process that the caller has reaped. Returns false if the process is not the witness. */
 bool witness_ended(struct witness *witness, pid_t pid);
 
-/* Ends the process. What was asked is not decided any more. */
+/* Ends the witness. decided() is not called any more. */
 void witness_end(struct witness *witness);
 
 #endif

@@ -10,7 +10,7 @@
 #include "common/size.h"
 #include "device/device.h"
 
-/* ---- what people are told ---- */
+/* ---- hints and messages ---- */
 
 static void say_own(const struct workers_mps *mps)
 {
@@ -19,8 +19,9 @@ static void say_own(const struct workers_mps *mps)
 }
 
 /*
- * With more workers than GPUs, two of them share one. Without MPS the GPU runs one process at a time, and each hand-over
- * between processes waits for a time slice (facts.md).
+ * Logs a hint that MPS is not used, if there are more workers than GPUs, so that several share one. Without MPS a GPU
+ * runs one process at a time, and each change of the process waits for a time slice (facts.md). why: why MPS was not
+ * started; "" if it was not asked for.
  */
 static void say_without(const struct workers_mps *mps, const char *why)
 {
@@ -37,7 +38,7 @@ static void say_without(const struct workers_mps *mps, const char *why)
 		"out)", workers, devices, PLURAL(devices), *why ? ": " : "", why, advice);
 }
 
-/* One that only exited with a failure may have had a fault on the GPU, too. */
+/* Logs that, if the first failed worker had a fault in a kernel, CUDA calls of the other workers fail, too. */
 static void say_shared_fate(const struct workers_mps *mps, const struct children *children)
 {
 	if (run_hints(mps->options) && children->running && mps->plan == MPS_OWN)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers-mps.h - broker-run's workers under MPS, from before the fork to the end of the job: carries out what mps-plan.h decides,
- * with a daemon of the job's own where that is decided (mps-daemon.h), and tells people about it.
+ * workers-mps.h - runs broker-run's workers under MPS, from before the fork to the end of the job: carries out what
+ * mps-plan.h decides, starts a daemon of the job's own (mps-daemon.h) if so decided, and logs what users should know.
  *
- * Owns that daemon. Touches no device; the broker itself is never under MPS.
+ * Owns the daemon. Touches no device; the broker itself never runs under MPS.
  */
 #ifndef GPUB_RUN_WORKERS_MPS_H
 #define GPUB_RUN_WORKERS_MPS_H
@@ -14,41 +14,52 @@
 struct workers_mps {
 	const struct run_options  *options;
 	const struct board_header *board;
-	bool                       present; /* programs that start here run under MPS: a daemon is there already */
-	bool                       answers; /* and it lives */
-	enum mps_plan              plan;
-	struct mps_order           order;
-	struct mps_daemon          daemon;
-	mps_daemon_done           *ready;
-	void                      *context;
+	bool                       present; /* mps_is_here(): programs started here run under an MPS daemon already */
+	bool                       answers; /* the present daemon lives; false: there is none, or it has ended */
+	enum mps_plan              plan;    /* valid from workers_mps_begin() on */
+	struct mps_order           order;   /* valid with MPS_OWN */
+	struct mps_daemon          daemon;  /* the job's own; daemon.keeper 0: not prepared */
+	mps_daemon_done           *ready;   /* called once the plan is carried out, or has failed */
+	void                      *context; /* first argument of ready() */
 };
 
 /*
- * Before this process opens anything that a daemon's keeper must not have, and before the broker itself hides from MPS. The
- * options must stay. Returns 0 or negative errno with the error message; workers_mps_end() follows in either case.
+ * Forks the keeper of a daemon that may be needed. Call it before this process opens anything that the keeper must not
+ * inherit, and before the broker hides from MPS. options must outlive mps. Returns 0 or negative errno with the error
+ * message; workers_mps_end() follows in either case.
  */
 int workers_mps_prepare(struct workers_mps *mps, const struct run_options *options);
 
 /*
- * When the devices are known. directory: the job's private one. ready() is called once, here or from the event loop, unless this
- * returns negative errno with the error message.
+ * Decides whether the workers run under MPS, and starts an MPS daemon of the job if they need one. Call it when the
+ * devices are known. directory: the job's private directory. Returns 0: ready() is called once with the outcome, in
+ * this call or later from the event loop. Returns negative errno with the error message: ready() is not called.
  */
 int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const struct board_header *board, const char *directory,
 		      mps_daemon_done *ready, void *context);
 
-/* From ready() on: whether the workers will run under MPS, and what puts that into their environment. */
+/* Whether the workers will run under MPS. Valid from ready() on. */
 bool workers_mps_under(const struct workers_mps *mps);
-bool workers_mps_owns(const struct workers_mps *mps); /* by a daemon of the job's own */
+
+/* Whether the workers will run under a daemon of the job's own. Valid from ready() on. */
+bool workers_mps_owns(const struct workers_mps *mps);
+
+/* After ready(): sets the workers' variables for MPS. Returns 0 or negative errno with the error message. */
 int workers_mps_tell(const struct workers_mps *mps, struct children *children);
 
-/* The caller has reaped that process, which may be the daemon's keeper. */
+/* Notes the end of a process that the caller has reaped. Does nothing if the process is not the daemon's keeper. */
 void workers_mps_ended(struct workers_mps *mps, pid_t pid);
 
-/* A child of this process has ended: says so if it is the daemon, and what the others see if the first worker has failed. */
+/*
+ * To be called when a child of this process has ended: logs the end of the job's own daemon, if it was not asked for.
+ * first_failure: the first worker has failed; logs what that may mean for the other workers of the same MPS server.
+ */
 void workers_mps_child(struct workers_mps *mps, const struct children *children, bool first_failure);
 
-/* Asks for the daemon's end, and waits for it: while the event base lives. */
+/* Asks the job's own daemon to end. */
 void workers_mps_stop(struct workers_mps *mps);
+
+/* Ends the job's own daemon and waits for its end. Call it before the event base is freed. */
 void workers_mps_end(struct workers_mps *mps);
 
 #endif
