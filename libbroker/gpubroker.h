@@ -77,7 +77,7 @@ typedef struct gpub_lease {
 	void        *ptr;    /* device pointer; a host pointer on the host device. Leases with and without GPUB_WRITE may differ in it */
 	uint64_t     size;   /* bytes that may be used */
 	int32_t      device; /* CUDA ordinal in this process, GPUB_HOST on the host device */
-	uint32_t     rights; /* GPUB_READ | GPUB_WRITE, and GPUB_MINE if the acquire demanded it */
+	uint32_t     rights; /* bits GPUB_READ, GPUB_WRITE, and GPUB_MINE if the acquire demanded it (gpub_acquire()) */
 	uint64_t     token;  /* slot and sequence: opaque */
 	gpub_client *client;
 } gpub_lease;
@@ -199,10 +199,10 @@ int gpub_device_count(gpub_client *client, int *count);
 #define GPUB_NODE_SIZE 33 /* bytes of gpub_node()'s text, with the terminating zero */
 
 /*
- * Tells which broker this is, and so on which machine all buffers of this client are: 32 hexadecimal digits, which are another
- * broker's at no time and on no machine. Names are a broker's own, so two processes of a job can acquire each other's buffers if,
- * and only if, they have the same text; a program that runs on several machines exchanges the others' by MPI or NCCL. text is
- * GPUB_NODE_SIZE bytes.
+ * Tells which broker this is, and so on which machine all buffers of this client are: 32 hexadecimal digits, which are
+ * another broker's at no time and on no machine. Names are a broker's own, so two processes of a job can acquire each
+ * other's buffers if, and only if, they have the same text; a program that runs on several machines exchanges the
+ * others' by MPI or NCCL. text is GPUB_NODE_SIZE bytes.
  */
 int gpub_node(gpub_client *client, char *text);
 
@@ -250,34 +250,37 @@ int gpub_chmod(gpub_client *client, const char *name, uint32_t mode);
 int gpub_chown(gpub_client *client, const char *name, uint32_t owner, uint32_t group);
 
 /*
- * From now on no lease of the buffer gets GPUB_WRITE: an acquire or a renewal with it is refused with -EROFS. It cannot be undone. To
- * seal a sealed buffer does nothing. The buffer's owner, root and the broker's user may. First return this client's own write leases and
- * let their device work end: the call waits for neither. It prevents mistakes and stops no attacker: CUDA IPC maps all memory
- * writable.
- *   -EBUSY  another session has acquired it with GPUB_WRITE and not closed it (gpub_trim() there does), or this session
- *           has by a ticket or under an earlier name; the message says which
- *   -EACCES     -ENOENT
+ * Seals a buffer for good: each later acquire or renewal with GPUB_WRITE is refused with -EROFS. Does nothing to a
+ * sealed buffer. Leases with GPUB_WRITE that this client holds can still be returned, and their device work may still
+ * write: return them and wait for their work before this call, which waits for neither. Prevents mistakes and stops no
+ * attacker, because CUDA IPC maps all memory writable.
+ *   -EBUSY   another session has mapped it with GPUB_WRITE (gpub_trim() there ends that), or this session has by a ticket
+ *            or under a name that the buffer had before; the message says which
+ *   -EACCES  this user is not the buffer's owner, root or the broker's user
+ *   -ENOENT  there is no such buffer
  */
 int gpub_seal(gpub_client *client, const char *name);
 
 /*
- * Gives a buffer another name, in one step. With GPUB_REPLACE it takes the name from a buffer that has it: whoever acquires that name
- * gets the old buffer or the new one at any time. With GPUB_PERSIST the buffer is not GPUB_EPHEMERAL from then on: so a creator that dies
- * before it has written all of a buffer leaves nothing behind. The buffer gets a new generation. Leases of it and of
- * the buffer that it replaces stay valid until they are returned, and cannot be renewed (-ESTALE). Tickets for it end. The owner, root and the
- * broker's user may, of both buffers. To rename a buffer to its own name changes no generation.
+ * Gives a buffer another name, in one step. With GPUB_REPLACE it takes the name from a buffer that has it: whoever
+ * acquires that name gets the old buffer or the new one at any time. With GPUB_PERSIST the buffer is not GPUB_EPHEMERAL
+ * from then on: so a creator that dies before it has written all of a buffer leaves nothing behind. The buffer gets a
+ * new generation. Leases of it and of the buffer that it replaces stay valid until they are returned, and cannot be
+ * renewed (-ESTALE). Tickets for it end. The owner, root and the broker's user may, of both buffers. To rename a buffer
+ * to its own name changes no generation.
  *   -EEXIST  the name is taken, without GPUB_REPLACE     -EBUSY  a buffer of that name is being created
  *   -EACCES     -ENOENT     -EINVAL  unknown flags, a bad name     -ENAMETOOLONG
  */
 int gpub_rename(gpub_client *client, const char *name, const char *to, unsigned flags);
 
 /*
- * Gives a buffer that was created with a reserve another size, of at most the reserve. It grows in place: what is new is zero, and lies behind
- * what the buffer has, in every process. The buffer gets a new generation: leases stay valid, with the size that they had, until they are returned, and
- * cannot be renewed (-ESTALE); the next acquire of the name has the new size. Tickets for it end. An array has as many of its slowest extent as fit then. A growth waits for memory as
- * gpub_create() does, with timeout_ms as in gpub_spec. A buffer shrinks only while no process maps it; memory goes back to the device in the steps in
- * which the buffer grew. Where memory is short, or to shrink, the call closes this client's own unused mappings first, as gpub_trim() does. The
- * owner, root and the broker's user may.
+ * Gives a buffer that was created with a reserve another size, of at most the reserve. It grows in place: what is new
+ * is zero, and lies behind what the buffer has, in every process. The buffer gets a new generation: leases stay valid,
+ * with the size that they had, until they are returned, and cannot be renewed (-ESTALE); the next acquire of the name
+ * has the new size. Tickets for it end. An array has as many of its slowest extent as fit then. A growth waits for
+ * memory as gpub_create() does, with timeout_ms as in gpub_spec. A buffer shrinks only while no process maps it; memory
+ * goes back to the device in the steps in which the buffer grew. Where memory is short, or to shrink, the call closes
+ * this client's own unused mappings first, as gpub_trim() does. The owner, root and the broker's user may.
  *   -EINVAL  the buffer has no reserve, or size is 0     -ENOSPC  size is beyond the reserve, or the buffer has grown 31 times
  *   -EBUSY   to shrink: a process maps it, which the message names; or it is being resized
  *   -ENOMEM  device full (after timeout_ms)     -EDQUOT     -EROFS  the buffer is sealed     -EACCES     -ENOENT
@@ -308,9 +311,10 @@ typedef int gpub_each(const gpub_info *info, void *context);
 int gpub_list(gpub_client *client, const char *pattern, gpub_each *each, void *context);
 
 /*
- * Waits until the buffer of that name has a generation above the given one (0: any), by a create, a gpub_rename() or a gpub_resize(). Then fills *info as
- * gpub_stat() does. timeout_ms: 0 does not wait, -1 waits without limit. -ETIMEDOUT. -ENOENT: timeout_ms is 0 and there is no such
- * name. A generation is of one broker: behind a new connection begin with 0. -EDQUOT: too many requests of this session wait.
+ * Waits until the buffer of that name has a generation above the given one (0: any), by a create, a gpub_rename() or a
+ * gpub_resize(). Then fills *info as gpub_stat() does. timeout_ms: 0 does not wait, -1 waits without limit. -ETIMEDOUT.
+ * -ENOENT: timeout_ms is 0 and there is no such name. A generation is of one broker: behind a new connection begin with
+ * 0. -EDQUOT: too many requests of this session wait.
  */
 int gpub_wait_newer(gpub_client *client, const char *name, uint64_t generation, int timeout_ms, gpub_info *info);
 
@@ -386,12 +390,15 @@ int gpub_return_on(gpub_lease *lease, void *stream);
 /* ---- layouts: gpub_layout_parse(3) ---- */
 
 /*
- * The layout of the buffer that a lease holds, as it was created; all zeroes: nothing is said of its bytes. Asks nobody.
- * -ESTALE: the lease was returned.
+ * Stores the layout of the leased buffer, as of the acquire. All zeroes: the buffer was created without one. Sends no
+ * request. -ESTALE: the lease was returned.
  */
 int gpub_lease_layout(const gpub_lease *lease, gpub_layout *layout);
 
-/* The generation of that buffer, as gpub_stat() said it when the lease was acquired. Asks nobody. -ESTALE: the lease was returned. */
+/*
+ * Stores the generation of the leased buffer, as of the acquire (gpub_info.generation). Sends no request. -ESTALE: the
+ * lease was returned.
+ */
 int gpub_lease_generation(const gpub_lease *lease, uint64_t *generation);
 
 /*
@@ -426,8 +433,8 @@ typedef struct gpub_ticket_terms {
 /*
  * Writes a ticket for the buffer of that name: text of at most GPUB_TICKET_MAX bytes with its zero. Another process
  * redeems it, whatever the buffer's mode bits are. Only the buffer's owner, root and the broker's user may issue one. A
- * ticket is a secret like a password: any process that has it may use it. It ends with the buffer's name or size. terms NULL:
- * GPUB_TICKET_TERMS_INIT.
+ * ticket is a secret like a password: any process that has it may use it. It ends with the buffer's name or size. terms
+ * NULL: GPUB_TICKET_TERMS_INIT.
  *   -EACCES  not the owner     -EINVAL  rights none or unknown, bad terms     -ENOENT     -EDQUOT
  *   -EBUSY   for another user, and the buffer shares its memory: create it with GPUB_DEDICATED
  */
@@ -467,9 +474,9 @@ int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream);
 int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream);
 
 /*
- * The same for several timelines by one operation of the stream, which costs less than one for each: values[i] is of leases[i].
- * count is 0 to GPUB_TIMELINES_MAX. All is queued or, after an error, nothing. gpub_signal_many_on() takes each timeline once
- * (-EINVAL); after an error this session may be the writer of some that had none.
+ * The same for several timelines by one operation of the stream, which costs less than one for each: values[i] is of
+ * leases[i]. count is 0 to GPUB_TIMELINES_MAX. All is queued or, after an error, nothing. gpub_signal_many_on() takes
+ * each timeline once (-EINVAL); after an error this session may be the writer of some that had none.
  */
 int gpub_signal_many_on(const gpub_lease *const *leases, const uint64_t *values, unsigned count, void *stream);
 int gpub_wait_many_on(const gpub_lease *const *leases, const uint64_t *values, unsigned count, void *stream);
@@ -481,9 +488,9 @@ int gpub_wait_many_on(const gpub_lease *const *leases, const uint64_t *values, u
 int gpub_timeline(const gpub_lease *lease, uint64_t *value);
 
 /*
- * The calling thread waits until the timeline has reached value. Stores what it has reached in *reached, unless reached is
- * NULL. What was reached before the writer's death counts: so value 0 reads a timeline, however it has ended. Work that is
- * queued afterwards comes behind the signal. timeout_ms: 0 does not wait, -1 waits without limit.
+ * The calling thread waits until the timeline has reached value. Stores what it has reached in *reached, unless reached
+ * is NULL. What was reached before the writer's death counts: so value 0 reads a timeline, however it has ended. Work
+ * that is queued afterwards comes behind the signal. timeout_ms: 0 does not wait, -1 waits without limit.
  *   -EOWNERDEAD  the timeline ended before that value; the message says at which     -ETIMEDOUT
  *   -EINVAL      value above GPUB_TIMELINE_MAX, or no timeline
  */
@@ -492,12 +499,12 @@ int gpub_timeline_wait(const gpub_lease *lease, uint64_t value, int timeout_ms, 
 /* ---- interrupts: gpub_set_interrupt(3) ---- */
 
 /*
- * From now on check(context) is called about ten times a second while a call of this thread waits: for the broker, also in
- * gpub_connect(); for a buffer, for memory or for a timeline; or in gpub_stream_sync(). When it returns another value than 0,
- * the call ends with -EINTR, and what was asked for does not happen; the broker is told, so that nothing waits there any longer.
- * Work that is queued on streams goes on. check may call the library, and those calls are not interrupted. NULL: calls are not
- * interrupted, as at first. gpub_disconnect() never is. For interpreters, whose signal handlers run only where the interpreter
- * calls them. Always returns 0.
+ * From now on check(context) is called about ten times a second while a call of this thread waits: for the broker, also
+ * in gpub_connect(); for a buffer, for memory or for a timeline; or in gpub_stream_sync(). When it returns another
+ * value than 0, the call ends with -EINTR, and what was asked for does not happen; the broker is told, so that nothing
+ * waits there any longer. Work that is queued on streams goes on. check may call the library, and those calls are not
+ * interrupted. NULL: calls are not interrupted, as at first. gpub_disconnect() never is. For interpreters, whose signal
+ * handlers run only where the interpreter calls them. Always returns 0.
  */
 typedef int gpub_interrupt(void *context);
 int gpub_set_interrupt(gpub_interrupt *check, void *context);
@@ -511,9 +518,9 @@ int gpub_set_interrupt(gpub_interrupt *check, void *context);
 int gpub_stream_create(gpub_client *client, int device, void **stream);
 
 /*
- * The same with a priority, as CUDA has it: of streams with work to do, the device takes up that of the lower number first. 0 is
- * that of gpub_stream_create(), negative numbers are sooner, and a number beyond the device's range is the nearest in it.
- * Nothing that runs is interrupted. The host device has no priorities.
+ * The same with a priority, as CUDA has it: of streams with work to do, the device takes up that of the lower number
+ * first. 0 is that of gpub_stream_create(), negative numbers are sooner, and a number beyond the device's range is the
+ * nearest in it. Nothing that runs is interrupted. The host device has no priorities.
  */
 int gpub_stream_create_priority(gpub_client *client, int device, int priority, void **stream);
 
@@ -526,8 +533,8 @@ int gpub_stream_create_priority(gpub_client *client, int device, int priority, v
 int gpub_stream_sync(void *stream);
 
 /*
- * Makes everything that is queued on stream from now on wait for all that is queued on other so far. Both are streams of this
- * process, of any devices. A cudaStreamWaitEvent() of an event that is recorded on other does the same.
+ * Makes everything that is queued on stream from now on wait for all that is queued on other so far. Both are streams
+ * of this process, of any devices. A cudaStreamWaitEvent() of an event that is recorded on other does the same.
  *   -EBUSY  one of them is being captured
  */
 int gpub_stream_wait(void *stream, void *other);
@@ -538,21 +545,23 @@ void gpub_stream_destroy(void *stream);
 /*
  * Copies size bytes in stream order between host memory and memory of leases, in any combination. Host memory must stay
  * valid and unchanged until the stream has done the copy. A copy must stay within the ptr and size of its leases; the
- * host device refuses one that does not (-EINVAL). A copy to memory that is mapped read-only, as that of a lease without
- * GPUB_WRITE may be, is refused: -EINVAL.
+ * host device refuses one that does not (-EINVAL). A copy to memory that is mapped read-only, as that of a lease
+ * without GPUB_WRITE may be, is refused: -EINVAL.
  */
 int gpub_copy_on(gpub_client *client, void *dst, const void *src, uint64_t size, void *stream);
 
 /*
- * Host memory for copies, zeroed, in whole pages. The device reads and writes it by itself ("pinned"), so gpub_copy_on() to or from it
- * never waits; from other memory CUDA copies through a buffer of its own, and the call may wait for the stream. A child of fork()
- * does not have it. Kernels on any device of this process can use the address, too. -ENOMEM: there is no such memory.
+ * Host memory for copies, zeroed, in whole pages. The device reads and writes it by itself ("pinned"), so
+ * gpub_copy_on() to or from it never waits; from other memory CUDA copies through a buffer of its own, and the call may
+ * wait for the stream. A child of fork() does not have it. Kernels on any device of this process can use the address,
+ * too. -ENOMEM: there is no such memory.
  */
 int gpub_host_alloc(gpub_client *client, uint64_t size, void **ptr);
 
 /*
- * Frees it. Every copy and kernel that uses it must be done. Waits for all that runs on the devices, as gpub_trim() does. Memory that
- * is not freed before gpub_disconnect() stays until the process ends. -EINVAL: it is not such memory. NULL is ignored.
+ * Frees memory of gpub_host_alloc(). Every copy and kernel that uses it must be done. Waits for all that runs on the
+ * devices, as gpub_trim() does. Memory that is not freed before gpub_disconnect() stays until the process ends. -EINVAL:
+ * ptr is not from gpub_host_alloc(). NULL is ignored.
  */
 int gpub_host_free(gpub_client *client, void *ptr);
 

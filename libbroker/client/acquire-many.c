@@ -2,9 +2,9 @@
 /*
  * acquire-many.c - gpub_acquire_many: requests all buffers that are not mapped together, not one after the other.
  *
- * Only the requests differ: then each record is acquired as in acquire.c, which also reports why one cannot be. The
- * number of requests without an answer is bounded, so that the broker never has to keep more answers than a session may
- * leave unread. It buys half of the cost of a first acquire in a batch (bench/batch). Owns nothing beyond the call.
+ * Only the requests are made together. Then each record is acquired as in acquire.c, which also reports an error. The
+ * number of requests without an answer is bounded, so that the broker never has to keep more answers than a session
+ * may leave unread. In a batch a first acquire costs half as much (bench/batch). Owns nothing beyond the call.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,11 +25,12 @@
 #include "table.h"
 #include "trace.h"
 
-#define SEND_MAX    64  /* requests in a system call */
-#define PENDING_MAX 128 /* requests without an answer */
+#define SEND_MAX    64  /* requests that are sent together */
+#define PENDING_MAX 128 /* requests without an answer at most */
 
+/* One of the names. */
 struct item {
-	struct record *record; /* that was requested; NULL: none was */
+	struct record *record; /* the record that was requested; NULL: no request was needed */
 	struct waiter  waiter;
 };
 
@@ -38,14 +39,16 @@ struct many {
 	unsigned     count, index, rights;
 	int          timeout_ms;
 	struct item *items;
-	unsigned     asked, answered; /* items, in their order */
-	unsigned     pending;         /* so many may be without an answer */
-	struct timespec deadline, last; /* the caller's; when to stop waiting for any answer of the broker */
+	unsigned     asked;    /* number of items that were looked at, and requested if needed */
+	unsigned     answered; /* number of items, from the first on, that wait for no answer */
+	unsigned     pending;  /* limit on asked - answered for few_are_pending() */
+	struct timespec deadline; /* when the caller's timeout ends */
+	struct timespec last;     /* GRACE_MS later: when to stop waiting for any answer of the broker */
 	struct wire_message out[SEND_MAX];
 	unsigned     out_count;
 };
 
-/* For the next request: all have one timeout together. */
+/* The timeout of the next request: all requests together have the caller's timeout. */
 static int remaining_ms(const struct many *many)
 {
 	return many->timeout_ms > 0 ? client_remaining_ms(&many->deadline) : many->timeout_ms;
@@ -56,7 +59,7 @@ static bool item_answered(const struct item *item)
 	return !item->record || item->waiter.done || atomic_load(&item->record->state) != item->waiter.state;
 }
 
-/* Few enough are without an answer. Locked. */
+/* Whether at most many->pending items are without an answer. Counts the answered ones. Under client->lock. */
 static bool few_are_pending(struct gpub_client *client, void *context)
 {
 	struct many *many = context;
@@ -68,8 +71,9 @@ static bool few_are_pending(struct gpub_client *client, void *context)
 }
 
 /*
- * Sends what is ready, and waits until no more than that many are without an answer. A timeout is no error: take_all()
- * says which name is missing. Locked; releases the lock meanwhile, unless there is nothing to send or to wait for.
+ * Sends the requests in many->out, and waits until at most `ahead` items are without an answer. A timeout is no error
+ * here, because take_all() then reports which name failed. Under client->lock, which is released meanwhile, unless
+ * there is nothing to send or to wait for.
  */
 static int send_and_wait(struct gpub_client *client, struct many *many, unsigned ahead)
 {
@@ -78,13 +82,13 @@ static int send_and_wait(struct gpub_client *client, struct many *many, unsigned
 
 	many->pending = ahead;
 	many->out_count = 0;
-	if (!count && few_are_pending(client, many)) /* all are mapped: no system call (invariant 7) */
+	if (!count && few_are_pending(client, many)) /* all buffers are mapped: no system call (invariant 7) */
 		return 0;
 	error = call_exchange(client, many->out, count, few_are_pending, many, many->timeout_ms < 0 ? NULL : &many->last);
 	return error == -ETIMEDOUT ? 0 : error;
 }
 
-/* Requests a name that has no record. Locked. */
+/* Adds a request for name i to many->out, if the table has no record for it. Under client->lock. */
 static int item_ask(struct gpub_client *client, struct many *many, unsigned i)
 {
 	struct item *item = &many->items[i];
@@ -103,7 +107,7 @@ static int item_ask(struct gpub_client *client, struct many *many, unsigned i)
 	return 0;
 }
 
-/* The broker need not let any of them wait. Locked. */
+/* Tells the broker to end the waits of all requests without an answer. Under client->lock. */
 static void cancel_all(struct gpub_client *client, const struct many *many)
 {
 	for (unsigned i = 0; i < many->asked; i++)
@@ -119,7 +123,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	pthread_mutex_lock(&client->lock);
 	cache_make_room(client);
 	for (unsigned i = 0; !error && i < many->count && !(timeout && client_past(&many->deadline)); i++) {
-		/* under the lock: a request after the reader's end is never answered */
+		/* checked under the lock, because the reader answers no request that is made after its end */
 		error = atomic_load(&client->guard->state) == CLIENT_OPEN ? item_ask(client, many, i) :
 									    client_check_slow(client);
 		many->asked = i + 1;
@@ -128,10 +132,10 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	}
 	if (!error)
 		error = send_and_wait(client, many, 0);
-	if (error) { /* the requests of the records that are REQUESTED must be sent all the same */
+	if (error) { /* records are REQUESTED, so their requests must be sent all the same */
 		SAVE_ERROR();
 
-		send_and_wait(client, many, many->asked); /* it waits for none */
+		send_and_wait(client, many, many->asked); /* does not wait */
 		cancel_all(client, many);
 	}
 	for (unsigned i = 0; i < many->count; i++)
@@ -141,7 +145,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	return error;
 }
 
-/* Acquires all, or none. */
+/* Acquires all buffers or, after an error, none. */
 static int take_all(struct gpub_client *client, const struct many *many, gpub_lease *leases)
 {
 	int error = 0;

@@ -19,14 +19,16 @@
 #include "records.h"
 #include "trace.h"
 
+/* What an acquire asks for. */
 struct wanted {
 	const char     *name;
 	struct table_key key;
-	const gpub_expectation *expected; /* NULL: any */
+	const gpub_expectation *expected; /* NULL: any owner and layout */
 	unsigned        rights;
 	int             timeout_ms;
-	bool            trimmed; /* the cache was, for this acquire */
-	struct timespec deadline, last; /* the caller's; when to stop waiting for any answer of the broker */
+	bool            trimmed; /* cache_make_room() made a pass for this acquire */
+	struct timespec deadline; /* when the caller's timeout ends */
+	struct timespec last;     /* GRACE_MS later: when to stop waiting for any answer of the broker */
 };
 
 static int remaining_ms(const struct wanted *wanted)
@@ -66,8 +68,8 @@ static bool is_answered(struct gpub_client *client, void *context)
 }
 
 /*
- * The exchange's other errors are not needed: after one the reader releases the record, with an error. An interrupted acquire may
- * have been granted all the same.
+ * Of the errors of the exchange only -EINTR is used: after another one the reader releases the record, with an error.
+ * An interrupted acquire may have been granted all the same.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline)
@@ -99,7 +101,10 @@ static int request(struct gpub_client *client, struct record *record, const stru
 	return error == -ETIMEDOUT ? refuse_late(wanted) : error;
 }
 
-/* Another thread waits for a name that may not exist. A caller that must not wait asks whether it does. */
+/*
+ * Asks the broker whether the wanted buffer exists. For an acquire that must not wait, while another thread's ACQUIRE
+ * of the same name may wait until the name exists. Returns 0 if the buffer exists, else the broker's error.
+ */
 static int name_exists(struct gpub_client *client, const struct wanted *wanted)
 {
 	struct wire_message request, reply;
@@ -113,7 +118,7 @@ static int name_exists(struct gpub_client *client, const struct wanted *wanted)
 	return error;
 }
 
-/* How long to wait for another thread's answer; NULL: without limit. */
+/* How long to wait for the answer to another thread's request. NULL: without limit. */
 static const struct timespec *join_deadline(const struct wanted *wanted)
 {
 	if (wanted->timeout_ms < 0)
@@ -121,7 +126,7 @@ static const struct timespec *join_deadline(const struct wanted *wanted)
 	return wanted->timeout_ms ? &wanted->deadline : &wanted->last;
 }
 
-/* Waits for another thread's request. An error is the other request's: then this thread sends its own. */
+/* Waits for another thread's request. If that request fails, returns 0: this thread then sends a request of its own. */
 static int join(struct gpub_client *client, struct record *record, const struct wanted *wanted)
 {
 	uint64_t number = record->request;
@@ -140,7 +145,7 @@ static int join(struct gpub_client *client, struct record *record, const struct 
 	return error == -ETIMEDOUT && client_past(join_deadline(wanted)) ? refuse_late(wanted) : 0;
 }
 
-/* The record is soon released, or open again: a close waits for the device only, not for leases. */
+/* Waits until the record is released or open again: soon, because a close waits for the device, not for leases. */
 static int wait_closing(struct gpub_client *client, struct record *record)
 {
 	struct waiter waiter;
@@ -150,8 +155,9 @@ static int wait_closing(struct gpub_client *client, struct record *record)
 }
 
 /*
- * The broker is asked for what leases of the record do not have yet: until a session asks to write a buffer, the broker knows that it does not.
- * -EAGAIN: meanwhile the buffer lost its name, or a reset ended the hold. Locked; releases the lock meanwhile.
+ * Asks the broker for those of the wanted rights that leases of the record may not have yet. Until a session asks to
+ * write a buffer, the broker knows that it does not. -EAGAIN: the buffer has lost its name meanwhile, or a reset has
+ * ended the hold. Under client->lock, which is released meanwhile.
  */
 static int rights_ask(struct gpub_client *client, struct record *record, const struct wanted *wanted, uint64_t token)
 {
@@ -177,7 +183,7 @@ static int rights_ask(struct gpub_client *client, struct record *record, const s
 	return error == -ESTALE ? -EAGAIN : error;
 }
 
-/* -EAGAIN: a reset ended the hold. Locked; releases the lock meanwhile. */
+/* Maps the view that the rights need. -EAGAIN: a reset has ended the hold. Releases client->lock meanwhile. */
 static int view_ready(struct gpub_client *client, struct record *record, unsigned rights, uint64_t token)
 {
 	enum view view = view_of(rights);
@@ -190,7 +196,7 @@ static int view_ready(struct gpub_client *client, struct record *record, unsigne
 	return error;
 }
 
-/* Done: 0 and the lease. -EAGAIN: look again. */
+/* Takes a lease of an OPEN record. -EAGAIN: the record has changed, so the caller looks it up again. */
 static int take_open(struct gpub_client *client, struct record *record, const struct wanted *wanted,
 		     gpub_lease *lease)
 {
@@ -202,7 +208,7 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 		error = record_grow(client, record);
 		return error ? error : -EAGAIN;
 	}
-	if (error) { /* its buffer was unlinked: the record is due to be retired */
+	if (error) { /* the record's buffer was unlinked */
 		record_detach(client, record);
 		return -EAGAIN;
 	}
@@ -212,7 +218,7 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 	if (!error)
 		error = view_ready(client, record, wanted->rights, token);
 	if (!error)
-		ptr = record_ptr(record, wanted->rights); /* NULL: it was sealed meanwhile */
+		ptr = record_ptr(record, wanted->rights); /* NULL: the buffer was sealed meanwhile */
 	if (!ptr) {
 		lease_undo(client, token);
 		return error ? error : -EAGAIN;
@@ -221,7 +227,7 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 	return 0;
 }
 
-/* One step towards the lease; -EAGAIN: the next step. Locked. */
+/* One step towards the lease. 0: done; -EAGAIN: another step is needed. Under client->lock. */
 static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *lease)
 {
 	uint64_t version;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * acquire.h - the slow path of an acquire: asks the broker, or waits for another thread that does.
+ * acquire.h - the slow path of an acquire: asks the broker for the buffer, or waits for another thread's request.
  *
- * One thread requests a buffer (REQUESTED); the others wait for its record to change. The thread that reads the socket opens
- * the handle. A record whose buffer was unlinked leaves the table to be retired, and the name gets a new record. Owns nothing.
+ * One thread requests a buffer: its record is REQUESTED meanwhile. Other threads that want the buffer wait until the
+ * record's state changes. The reader (receiver.h) opens the handle. If the buffer of a record was unlinked, the
+ * record leaves the table, is retired later, and the name gets a new record. Owns nothing.
  */
 #ifndef GPUB_ACQUIRE_H
 #define GPUB_ACQUIRE_H
@@ -18,21 +19,26 @@ struct record;
 struct wire_message;
 
 /*
- * Requests the buffer of a record in state NONE with that message, fills in its number, and waits until the record
- * changes. Returns what record_wait() returns. Locked; releases the lock meanwhile.
+ * Sends the message, an ACQUIRE or a REDEEM, for a record in state NONE, and waits until the record's state changes.
+ * Fills in the message's request number. Returns what record_wait() returns. Under client->lock, which is released
+ * meanwhile.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline);
 
-/* An ACQUIRE with any owner, without its number. Returns message. */
+/* Fills in an ACQUIRE, of any owner, for the key's name and device; not its request number. Returns message. */
 struct wire_message *acquire_fill(struct wire_message *message, const struct table_key *key, unsigned rights,
 				  int timeout_ms);
 
-/* Holds the buffer of that name for a device, if it is as expected (NULL: whatever it is), and asks the broker if needed. */
+/*
+ * Acquires the buffer of this name on the device with the broker's index `index`. Asks the broker for what this
+ * process does not have yet. expected: owner and layout that the buffer must have; NULL: any. Returns 0 and *lease,
+ * or a negative errno with the error message set.
+ */
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, const gpub_expectation *expected,
 		 unsigned rights, int timeout_ms, gpub_lease *lease);
 
-/* The same without a trace range of its own (trace.h). */
+/* As acquire_slow() with expected NULL, but begins no trace range (trace.h), because the caller has begun one. */
 int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
 		     gpub_lease *lease);
 

@@ -13,19 +13,19 @@
 
 #define DEFAULT_SOCKET "unix:/run/gpubroker/socket" /* a system brokerd's */
 #define SCHEME         "unix:"
-#define LIST_MAX       120 /* bytes of names of brokers in a message */
+#define LIST_MAX       120 /* bytes of the list of brokers in an error message */
 
 /* ---- the default sockets ---- */
 
-/* This process may not search the path: then the connect fails with a message that says so. */
+/* Whether this process may not search the path. A connect to it fails with a message that says so. */
 static bool is_closed(const char *path)
 {
 	return !path_is_there(path) && errno == EACCES;
 }
 
 /*
- * Their directories, in this order, then the system's brokerd. The second is one that the pods of a Kubernetes claim
- * share.
+ * Variables that name the directories of the default sockets, in the order of the search; a system brokerd's socket
+ * is the last. The pods of a Kubernetes claim share the second directory.
  */
 static const char *const places[] = { "XDG_RUNTIME_DIR", "NVIDIA_DRA_LOCAL_IPC_DIR" };
 
@@ -39,7 +39,7 @@ static bool place_address(size_t i, char address[SOCKET_ADDRESS_SIZE])
 	return length < SOCKET_ADDRESS_SIZE;
 }
 
-/* The first place where passes(path) holds. */
+/* Finds the first default socket whose path passes the test. False: there is none. */
 static bool place_find(bool (*passes)(const char *path), char address[SOCKET_ADDRESS_SIZE])
 {
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -49,15 +49,13 @@ static bool place_find(bool (*passes)(const char *path), char address[SOCKET_ADD
 	return passes(address + strlen(SCHEME));
 }
 
-/*
- * A directory may be another user's, as after su(1): so a socket in a later place comes before a path that is closed.
- */
+/* A socket that exists comes before a path that may not be searched, as another user's directory after su(1). */
 static bool default_find(char address[SOCKET_ADDRESS_SIZE])
 {
 	return place_find(path_is_there, address) || place_find(is_closed, address);
 }
 
-/* Nothing is guessed: a program that means one broker must not use another, though it is the only one at the moment. */
+/* No broker is assumed, even if only one runs: a program that means one broker must not use another one. */
 static int none_known(void)
 {
 	char list[LIST_MAX];
@@ -73,7 +71,7 @@ static int none_known(void)
 
 /* ---- the name of an instance ---- */
 
-/* Adds which brokers there are to the error message. */
+/* Adds a list of the running brokers to the error message. */
 static int add_list(int error)
 {
 	char text[ERROR_TEXT_MAX], list[LIST_MAX];
@@ -86,8 +84,8 @@ static int add_list(int error)
 }
 
 /*
- * Where the file is not for this user, or is in another mount namespace, a broker at a default socket may be the one:
- * who connects checks its name.
+ * If the instance's status file is not readable for this user, or in another mount namespace, takes the broker at a
+ * default socket: after the connect the caller checks the broker's name.
  */
 static int instance_find(struct broker_place *place)
 {

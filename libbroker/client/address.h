@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * address.h - which broker a program means: by an address, by the name of an instance, or by neither.
+ * address.h - finds the broker that a program means: by an address, by the name of an instance, or by defaults.
  *
- * Trusts nothing that it finds: trust.h decides about the server. Owns nothing; connects to nothing.
+ * The result is not trusted: trust.h decides whether the server may be used. Owns nothing; connects to nothing.
  */
 #ifndef GPUB_ADDRESS_H
 #define GPUB_ADDRESS_H
@@ -12,17 +12,17 @@
 
 struct broker_place {
 	char address[SOCKET_ADDRESS_SIZE]; /* "unix:PATH" */
-	char instance[INSTANCE_SIZE];      /* of the broker that must listen there; "": whichever does */
-	bool is_claimed;                   /* a status file says so: nobody has checked who wrote that */
+	char instance[INSTANCE_SIZE];      /* name that the broker at address must have; "": any */
+	bool is_claimed;                   /* address comes from a status file, which any user may have written */
 };
 
 /*
- * given: "unix:PATH", or the name of an instance; NULL: what $GPUBROKER says, and without that the default sockets.
- * Negative errno with the error message set.
+ * Finds the broker. given: "unix:PATH", or the name of an instance; NULL: uses $GPUBROKER or, if that variable is not
+ * set, the default sockets. Returns 0 and *place, or a negative errno with the error message set.
  */
 int broker_place_find(const char *given, struct broker_place *place);
 
-/* The address alone. */
+/* As broker_place_find(), but returns only the address. */
 int client_address(const char *given, char address[SOCKET_ADDRESS_SIZE]);
 
 #endif

@@ -17,7 +17,7 @@
 #include "grown.h"
 #include "hold.h"
 
-/* Fills in the size that follows from the layout. */
+/* Copies the program's spec to this version's struct, and fills in the size that follows from the layout. */
 static int spec_take(gpub_spec *spec, const gpub_spec *given)
 {
 	static const struct grown grown = { "spec",
@@ -113,7 +113,7 @@ static int resize_once(struct gpub_client *client, const char *name, uint64_t si
 	return call_broker(client, &request, &reply, NULL, NULL);
 }
 
-/* Whether this process holds a lease of more bytes than that, of the buffer or of an earlier one of its name. */
+/* Whether this process has a lease of a buffer of this name, present or earlier, that is larger than `size`. */
 static bool is_held_here(struct gpub_client *client, const char *name, uint64_t size)
 {
 	const struct record *record;
@@ -127,10 +127,7 @@ static bool is_held_here(struct gpub_client *client, const char *name, uint64_t 
 	return held;
 }
 
-/*
- * The broker knows which process maps the buffer, and not what that process holds: a trim does not help against a
- * lease.
- */
+/* Repeats a resize. The broker knows only that this process maps the buffer: so -EBUSY tells of a lease here. */
 static int resize_again(struct gpub_client *client, const char *name, uint64_t size, int timeout_ms)
 {
 	int error = resize_once(client, name, size, timeout_ms);

@@ -17,8 +17,8 @@
 #include "timeline-maps.h"
 #include "trace.h"
 
-#define PART     64 /* this part of the bound is closed at once: a scan of all mappings costs more than a few closes */
-#define AGAIN_MS 2  /* between two passes of the closer while something due is still held */
+#define PART     64 /* 1/PART of a limit is closed in addition: a scan of all mappings costs more than a few closes */
+#define AGAIN_MS 2  /* between two passes of the closer, if something that is due is still held */
 
 /* ---- the bound ---- */
 
@@ -54,7 +54,7 @@ static uint64_t acquire_count(const struct mapping *mapping)
 	return count;
 }
 
-/* What the broker wants back first, then what was used least recently. */
+/* Sorts mappings that the broker wants back first, then the least recently used. */
 static int compare_use(const struct mapping *a, const struct mapping *b)
 {
 	if (a->wanted != b->wanted)
@@ -87,8 +87,8 @@ void cache_pass_begin(struct gpub_client *client, enum cache_scope scope, struct
 }
 
 /*
- * What a pass came to goes to the end of the list, in the same order: the next search ends at the first mapping that it
- * did not.
+ * A visited mapping goes to the end of the list, so the visited ones keep their order, and the next mapping that this
+ * pass has not visited is near the front.
  */
 struct mapping *cache_pass_next(struct gpub_client *client, const struct cache_pass *pass)
 {
@@ -110,7 +110,10 @@ static bool is_due(const struct gpub_client *client, const struct mapping *mappi
 	return pass->scope == CACHE_ALL || mapping->wanted || (pass->bounded && !has_room(client));
 }
 
-/* An acquirer waited for it to open and has yet to hold it: a ticket that can be redeemed once is spent by now. */
+/*
+ * Whether an acquirer waits for a record of the mapping. The acquirer has waited for the mapping to open, and has no
+ * hold yet: a ticket that can be redeemed once is used up by now.
+ */
 static bool is_awaited(const struct mapping *mapping)
 {
 	const struct record *record;
@@ -121,7 +124,7 @@ static bool is_awaited(const struct mapping *mapping)
 	return false;
 }
 
-/* -EBUSY: it stays, or another thread closes it. Only a CACHE_ALL pass waits for a thread that is in mapping_sync(). */
+/* -EBUSY: the mapping stays, or another thread closes it. Only CACHE_ALL waits for a thread in mapping_sync(). */
 static int close_one(struct gpub_client *client, struct mapping *mapping, const struct cache_pass *pass)
 {
 	bool all = pass->scope == CACHE_ALL;
@@ -132,8 +135,8 @@ static int close_one(struct gpub_client *client, struct mapping *mapping, const 
 }
 
 /*
- * Closes what is due. The first real error, and its message; *busy: something due stays open. Locked; releases the lock
- * meanwhile.
+ * Makes one pass: closes what is due. Returns the first error except -EBUSY, with its message. *busy: set if a
+ * mapping that is due stays open. Under client->lock, which is released meanwhile.
  */
 static int close_pass(struct gpub_client *client, enum cache_scope scope, bool *busy)
 {
@@ -169,7 +172,7 @@ bool cache_make_room(struct gpub_client *client)
 
 /* ---- unlinked buffers ---- */
 
-/* As cache_pass_next(); a pass that synchronises and one that does not are of two scopes. */
+/* As cache_pass_next(), for client->due. Passes with sync and passes without it are counted apart. */
 static struct record *due_next(struct gpub_client *client, bool sync, uint64_t pass)
 {
 	struct record *record;
@@ -185,7 +188,7 @@ static struct record *due_next(struct gpub_client *client, bool sync, uint64_t p
 	return record;
 }
 
-/* As cache_pass_next(), of those that the broker wants back. */
+/* As cache_pass_next(), for client->wanted. */
 static struct mapping *wanted_next(struct gpub_client *client, uint64_t pass)
 {
 	struct mapping *mapping;
@@ -201,7 +204,7 @@ static struct mapping *wanted_next(struct gpub_client *client, uint64_t pass)
 	return mapping;
 }
 
-/* What the broker wants back and a close need not wait for. True: a return of one of them has yet to land. */
+/* Closes mappings of client->wanted if the close need not wait. True: it may be possible later, after more returns. */
 static bool close_wanted(struct gpub_client *client)
 {
 	uint64_t pass = ++client->passes;
@@ -226,12 +229,10 @@ bool cache_retire(struct gpub_client *client, bool sync)
 
 	while ((record = due_next(client, sync, pass))) {
 		error = record_retire(client, record, sync);
-		/*
-		 * no close of this driver proves anything: the record goes with its mapping, once no lease holds anything there
-		 */
+		/* this driver cannot wait for the device: the whole mapping is closed, once no lease holds it */
 		if (error == -ENOTSUP && record->mapping && !is_awaited(record->mapping))
 			error = mapping_close(client, record->mapping, CLOSE_IF_UNUSED);
-		/* also after an error: the record is still due, and is tried again after a pause, not at once */
+		/* after any error the record is still due: the caller tries again after a pause */
 		again |= error && (sync || record_quiesced(record));
 	}
 	again |= close_wanted(client);
@@ -268,6 +269,7 @@ int gpub_trim(gpub_client *client)
 
 /* ---- the closer thread ---- */
 
+/* Whether the closer has something to do. */
 static bool any_due(const struct gpub_client *client)
 {
 	const struct mapping *wanted;
@@ -280,7 +282,7 @@ static bool any_due(const struct gpub_client *client)
 	return wanted;
 }
 
-/* True: some of it is still held. Returns tell nobody, so the closer looks again after a pause. */
+/* True: something due is still held. A return wakes no thread, so the closer tries again after a pause. */
 static bool close_due(struct gpub_client *client)
 {
 	bool again;
@@ -313,7 +315,7 @@ static void *closer_main(void *argument)
 		soon = client_deadline(AGAIN_MS);
 		if (!any_due(client))
 			pthread_cond_wait(&client->changed, &client->lock);
-		else if (close_due(client)) /* it gave the lock up: look for more before sleeping */
+		else if (close_due(client)) /* false: checks any_due() again, because the lock was released */
 			pthread_cond_timedwait(&client->changed, &client->lock, &soon);
 	}
 	pthread_mutex_unlock(&client->lock);
@@ -329,7 +331,7 @@ void cache_stop(struct gpub_client *client)
 
 /* ---- settings ---- */
 
-/* The first time that the flag is set, this starts the closer; it looks at the new settings at once. */
+/* Starts the closer when the flag is set for the first time; wakes it, so that it looks at the new settings. */
 static int closer_wake(struct gpub_client *client)
 {
 	int error = 0;

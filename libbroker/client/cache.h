@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.h - which mappings stay open that no lease holds: the one rule, and the three places that apply it.
+ * cache.h - decides which mappings stay open although no lease holds them, and when they are closed.
  *
- * An open costs about 50 us, so a mapping stays open after its last lease was returned. A pass closes those that are due:
- *   - CACHE_DUE: what the broker wants back; and beyond the bound of gpub_set_cache(), what was used least recently. The closer
- *     thread (GPUB_BACKGROUND_CLOSE) makes such a pass when something is due. Without that thread, an acquire that opens
- *     something makes one when more is open than the bound allows, or too many unused timelines are mapped.
- *   - CACHE_ALL: all. gpub_trim(), gpub_drain(), gpub_disconnect(), and gpub_create() when memory is short. It waits for returns
- *     in stream order that have not landed.
- * A pass never closes what a lease holds, nor a mapping that an acquirer waits for. Closing waits for the process's
- * kernels (gpubroker(7), "Close"), so it happens in these calls alone, and the closer is a thread of its own: on the
- * service thread a close would hold up every grant and reply. Nothing on the fast path records when a mapping was used:
- * a pass compares the acquire counts of its slots with those of the pass before.
+ * An open costs about 50 us, so a mapping stays open after its last lease was returned. A pass over the mappings closes
+ * those that are due. A pass has one of two scopes:
+ *   - CACHE_DUE closes mappings that the broker wants back. If more is open than gpub_set_cache() allows, it also
+ *     closes the least recently used mappings. The closer thread (GPUB_BACKGROUND_CLOSE) makes this pass when something
+ *     is due. Without that thread, an acquire that must request its buffer makes this pass if more is open than
+ *     allowed, or too many unused timelines are mapped.
+ *   - CACHE_ALL closes all mappings, for gpub_trim(), gpub_drain(), gpub_disconnect(), and for gpub_create() and
+ *     gpub_resize() when memory is short. It waits for returns in stream order that have not landed.
+ * A pass closes no mapping that a lease holds and, except in a disconnect, none that an acquirer waits for. A close may
+ * wait for the process's kernels (gpubroker(7), "Close"), and would delay every grant and reply on the service thread.
+ * So only these calls and the closer thread make passes. The fast path does not record when a mapping was used: a pass
+ * compares the acquire counts of the mapping's slots with those at the scan before.
  *
- * Owns the bound, the order of use and the closer thread. Closes by mapping_close() and record_retire() alone.
+ * Owns the limits, the order of use and the closer thread. Closes only by mapping_close() and record_retire().
  */
 #ifndef GPUB_CACHE_H
 #define GPUB_CACHE_H
@@ -26,36 +28,46 @@
 struct gpub_client;
 
 /*
- * One pass comes to each mapping that exists when it begins, once, also when other passes go on while the lock is
- * released. Two passes of one scope close the same, so one may skip what the other has come to.
+ * One pass. It visits each mapping that exists when it begins at most once. The lock is released between visits, and
+ * other passes may run then. If a later pass of the same scope has visited a mapping, this pass skips it, because
+ * both close the same mappings.
  */
 struct cache_pass {
 	enum cache_scope scope;
-	uint64_t         number;
-	bool             bounded; /* more was open than the bound allows when it began */
+	uint64_t         number;  /* its place in the order of all passes (client->passes) */
+	bool             bounded; /* more was open than the limits allow when it began */
 };
 
-/* Begins a pass; then its next mapping, least recently used first where the bound counts. NULL: it has come to all. Locked. */
+/*
+ * cache_pass_begin() begins a pass. cache_pass_next() returns the next mapping to visit; NULL: all are visited. A
+ * bounded CACHE_DUE pass visits mappings that the broker wants back first, then the least recently used. Under
+ * client->lock.
+ */
 void cache_pass_begin(struct gpub_client *client, enum cache_scope scope, struct cache_pass *pass);
 struct mapping *cache_pass_next(struct gpub_client *client, const struct cache_pass *pass);
 
-/* A CACHE_ALL pass, which also retires unlinked buffers in mappings that are held. The first real error, else 0. Not locked. */
+/*
+ * Makes a CACHE_ALL pass. Also retires unlinked buffers whose mapping stays open, and unmaps unused timelines.
+ * Returns the first error except -EBUSY, with its message, or 0. Without client->lock.
+ */
 int cache_close_all(struct gpub_client *client);
 
 /*
- * Before an acquire opens something: a CACHE_DUE pass, where more is open than the bound allows, or too many unused
- * timelines are mapped, and no closer thread sees to it. True: it gave the lock up meanwhile. Locked.
+ * For an acquire that is about to request a buffer: makes a CACHE_DUE pass if more is open than the limits allow, or
+ * too many unused timelines are mapped. Does nothing if GPUB_BACKGROUND_CLOSE is set. Returns true if it made a pass.
+ * Under client->lock, which a pass releases meanwhile.
  */
 bool cache_make_room(struct gpub_client *client);
 
 /*
- * Retires unlinked buffers, as far as the device is known to be done with them, and closes what the broker wants back and whose close waits
- * for nothing. sync: asks the device about those that were
- * returned unordered. True: more of them can be retired later, without anybody's doing. Locked; releases the lock meanwhile.
+ * Retires unlinked buffers if the device is known to be done with them. Also closes mappings that the broker wants
+ * back and whose close need not wait. sync: waits for the device if leases of a buffer were returned unordered.
+ * Returns true if a later call may retire or close more, so the caller tries again after a pause. Under client->lock,
+ * which is released meanwhile.
  */
 bool cache_retire(struct gpub_client *client, bool sync);
 
-/* Waits for the end of the closer thread, once client->leaving is set. */
+/* Joins the closer thread, if there is one. The caller has set client->leaving, which ends the thread. */
 void cache_stop(struct gpub_client *client);
 
 #endif

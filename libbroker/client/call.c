@@ -20,7 +20,7 @@
 #include "send.h"
 #include "trace.h"
 
-#define FILE_MS 60000 /* for an answer that is a file, which comes at the pace of the user's share */
+#define FILE_MS 60000 /* limit in ms on an answer that is a file, which comes at the pace of the user's share */
 
 static bool client_lost(const struct gpub_client *client)
 {
@@ -37,7 +37,7 @@ static bool is_answered(struct gpub_client *client, bool (*answered)(struct gpub
 	return done;
 }
 
-/* What a thread has sent, and what it waits for. */
+/* The arguments of call_exchange(). */
 struct exchange {
 	struct gpub_client        *client;
 	const struct wire_message *messages;
@@ -47,8 +47,8 @@ struct exchange {
 };
 
 /*
- * Waits until it is answered, the broker is gone, or until then (NULL: without limit). reads: this thread is the
- * reader, and is not afterwards. Locks the client. Returns whether the time is over.
+ * Waits until the exchange is answered, the connection is lost, or the time `until` (NULL: no limit). reads: this
+ * thread is the reader; it is not any more afterwards. Returns with client->lock held: true if the time is over.
  */
 static bool wait_until(const struct exchange *exchange, bool reads, const struct timespec *until)
 {
@@ -67,9 +67,9 @@ static bool wait_until(const struct exchange *exchange, bool reads, const struct
 }
 
 /*
- * Has the broker end what waits there, and waits for its answer, unless it is interrupted again. A request that a
- * device is at work on begins to wait only when that has failed: so the broker is told again and again. Locks the
- * client.
+ * After an interrupt: has the broker cancel the requests, and waits for the answers, until GRACE_MS are over or the
+ * function interrupts again. Tells the broker repeatedly, because a request on which a device works begins to wait,
+ * and can be cancelled, only after the device's attempt has failed. Returns with client->lock held.
  */
 static void wait_cancelled(const struct exchange *exchange)
 {
@@ -90,7 +90,7 @@ static void wait_cancelled(const struct exchange *exchange)
 	pthread_mutex_lock(&exchange->client->lock);
 }
 
-/* -ETIMEDOUT, -EINTR, or 0: it is answered, or the broker is gone. Locks the client. */
+/* 0: the exchange is answered, or the connection is lost. Else -ETIMEDOUT or -EINTR. Returns with client->lock held. */
 static int wait_in_parts(const struct exchange *exchange, bool reads, const struct timespec *deadline)
 {
 	struct timespec part;
@@ -152,7 +152,7 @@ static int call_make(struct gpub_client *client, struct wire_message *request, s
 	LL_PREPEND(client->calls, call);
 	error = call_exchange(client, request, 1, has_reply, call, deadline);
 	if (error == -EINTR && call->done && call->reply.type != WIRE_REFUSED)
-		error = 0; /* it was done before the cancel */
+		error = 0; /* the request was done before the cancel */
 	LL_DELETE(client->calls, call);
 	pthread_mutex_unlock(&client->lock);
 	return error;

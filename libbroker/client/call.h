@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.h - round trips: the caller's thread sends a request, and the reader (receiver.h), which may be the caller, gets
- * the reply.
+ * call.h - round trips to the broker: a thread sends a request and waits until the reader (receiver.h), which may be
+ * the same thread, has received the reply.
  *
- * Owns the list of calls in progress. Reads the socket only as the reader.
+ * Owns the list of calls in progress. A thread reads the socket only while it is the reader.
  */
 #ifndef GPUB_CALL_H
 #define GPUB_CALL_H
@@ -15,32 +15,34 @@
 
 struct gpub_client;
 
-#define GRACE_MS 10000 /* added to a timeout that the broker itself keeps: beyond that it is stopped or overloaded */
+#define GRACE_MS 10000 /* ms beyond a request's own timeout, after which the broker counts as stopped or overloaded */
 
 /*
- * Sends the messages and waits until answered(), which is called under the lock, is true. Meanwhile the caller is the
- * reader, if no other thread is. Locked; releases the lock meanwhile. 0; -ETIMEDOUT: the deadline (NULL: none) has
- * passed; -ECONNRESET: the broker is gone. -EINTR: this thread's interrupt.h says so, and the broker was told to cancel
- * the messages; they are answered, unless the broker has not done so within GRACE_MS.
+ * Sends `count` messages and waits until answered(), which is called under client->lock, returns true. The calling
+ * thread is the reader meanwhile, if no other thread is. Returns 0; -ETIMEDOUT if the deadline (NULL: none) has
+ * passed; -ECONNRESET if the connection is lost; or -EINTR if this thread's interrupt function (interrupt.h) ended
+ * the wait. Before -EINTR it tells the broker to cancel the requests and waits for the answers, at most GRACE_MS and
+ * until the function interrupts again. Under client->lock, which is released meanwhile.
  */
 int call_exchange(struct gpub_client *client, const struct wire_message *messages, unsigned count,
 		  bool (*answered)(struct gpub_client *, void *), void *context, const struct timespec *deadline);
 
 /*
- * Sends the request (its number is filled in) and waits for the reply. 0 and *reply, or the errno and error message of
- * the broker's refusal. *fd (fd may be NULL): the descriptor that came with the reply; -1: none. -ETIMEDOUT: the
- * deadline (NULL: none) has passed; a reply that still comes is dropped.
+ * Fills in the request's number, sends the request, and waits for the reply. Returns 0 and *reply; or a negative
+ * errno with the error message set: the broker's refusal, or an error of call_exchange(). *fd: descriptor that came
+ * with the reply, now the caller's; -1: none; -EMFILE: this process had no descriptor left for it. fd may be NULL. A
+ * reply after the deadline (NULL: none) is dropped. Without client->lock.
  */
 int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
 		const struct timespec *deadline);
 
-/* call_broker() for a message that is the name of a buffer alone. Checks client and name. */
+/* call_broker() without a deadline, for a request that is only the name of a buffer. Checks client and name. */
 int call_named(struct gpub_client *client, enum wire_type type, const char *name, struct wire_message *reply);
 
 /*
- * The same for a request that is answered by a file (PART, VIEW). *file: a file in this process's memory of view->size
- * bytes, now the caller's descriptor. -ETIMEDOUT: the broker takes more than a minute. Else also why the file cannot be
- * kept.
+ * As call_broker(), for a request that the broker answers by the parts of a file (PART) and a VIEW. *file: descriptor
+ * of a memfd with that file, of view->size bytes, now the caller's. -ETIMEDOUT: the answer took more than a minute.
+ * Other errors: also those of making or writing the memfd.
  */
 int call_for_file(struct gpub_client *client, struct wire_message *request, int *file, struct wire_view *view);
 

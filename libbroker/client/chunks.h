@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chunks.h - the chunks of memory that came for the next GRANT: of each a descriptor, and its sealed handle.
+ * chunks.h - the chunks of memory that have come for the broker's next GRANT: of each a descriptor and a sealed
+ * handle.
  *
- * Memory that is exported by descriptors comes in one chunk, or in several if it grew. Owns the descriptors until chunks_drop(). Only the
- * reader uses it (receiver.h). Trusts nothing: mapping.c opens what is sealed.
+ * Memory that is exported by descriptors comes as one chunk, or as several if it has grown, each in a MEMORY message.
+ * Owns the descriptors until chunks_drop(). Used only by the reader (receiver.h). Opens and unseals nothing:
+ * mapping.c does.
  */
 #ifndef GPUB_CHUNKS_H
 #define GPUB_CHUNKS_H
@@ -17,22 +19,29 @@
 #include "common/wire.h"
 
 struct chunk {
-	uint64_t             offset, span; /* in the allocation */
-	struct sealed_handle sealed;       /* of the first chunk: unused */
-	struct owned_fd      file;         /* its fd -EMFILE: this process had no descriptor left */
+	uint64_t             offset;       /* bytes from the beginning of the allocation */
+	uint64_t             span;         /* bytes of the chunk */
+	struct sealed_handle sealed;       /* its handle; unused at offset 0, because the board has that one */
+	struct owned_fd      file;         /* opens the memory; fd -EMFILE: this process had no descriptor left */
 };
 
 struct chunks {
-	uint64_t     grant;
+	uint64_t     grant; /* id of the grant that the chunks belong to */
 	unsigned     count;
 	struct chunk chunk[EXPORT_CHUNKS_MAX];
 };
 
-/* Keeps what a MEMORY brought, and takes the descriptor. What came for another grant, or is too much, is dropped. */
+/*
+ * Adds the chunk of a MEMORY message, and takes over its descriptor: *fd becomes -1. First drops all earlier chunks
+ * if they belong to another grant, or if the array is full.
+ */
 void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *fd);
 void chunks_drop(struct chunks *chunks);
 
-/* Whether they are all of the grant's memory behind that offset. -EPROTO: they are not; -EMFILE: a descriptor is missing. */
+/*
+ * Checks that the chunks are exactly the grant's memory from `offset` on. Returns 0; -EPROTO if they are not; -EMFILE
+ * if this process had no descriptor left for a chunk; -ECONNRESET if the program has closed the descriptor of one.
+ */
 int chunks_check(const struct chunks *chunks, const struct wire_grant *grant, uint64_t offset);
 
 #endif

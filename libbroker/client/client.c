@@ -2,10 +2,11 @@
 /*
  * client.c - the memory of client structures, and the check whether one may be used.
  *
- * Structures are recycled and never freed, because a stale lease must find one. Each keeps its guard, the page that a fork
- * wipes. A lease lies in its user's memory and may be damaged, so its client pointer is compared with the existing structures
- * before it is followed. The first structure is a static variable, which the fast path recognises by its address; the others
- * are in a list that only grows. Owns the structures that are not in use; knows nothing of a connection.
+ * Structures are recycled and never freed, because a stale lease may lead to one. Each keeps its guard, the page that
+ * a fork wipes. A lease is in its user's memory and may be damaged, so its client pointer is compared with the
+ * existing structures before it is followed. The first structure is a static variable, which the fast path knows by
+ * its address; the others are in a list that only grows. Owns the structures that are not in use; knows nothing of a
+ * connection.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -80,7 +81,7 @@ static int client_init(struct gpub_client *client)
 	return 0;
 }
 
-/* Under the pool's lock. */
+/* Under pool_lock. */
 static struct gpub_client *first_make(void)
 {
 	if (client_init(&client_first))
@@ -89,7 +90,7 @@ static struct gpub_client *first_make(void)
 	return &client_first;
 }
 
-/* Under the pool's lock. */
+/* Under pool_lock. */
 static struct gpub_client *other_make(void)
 {
 	struct gpub_client *client = calloc(1, sizeof *client);

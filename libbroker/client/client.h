@@ -5,8 +5,9 @@
  * Data flows one way:  gpubroker.h -> lease.c (fast path) -> acquire.c (slow path) -> call.c -> send.c -> socket
  *                      socket -> receiver.c (one thread at a time) -> messages.c -> records.c -> waiting callers
  *
- * What the fast path reads is atomic or pinned by a hold (slot.h); all else is under client->lock. The lock is never held
- * across a send. Of device calls, only those that register memory, watch buffers and look for resets are made under it.
+ * Members that the fast path reads are atomic, or constant while a hold exists (hold.h). Some belong to the reader
+ * (receiver.h). All others are under client->lock. The lock is never held during a send. The only device calls under
+ * the lock are those that register memory, watch buffers and look for resets.
  */
 #ifndef GPUB_CLIENT_H
 #define GPUB_CLIENT_H
@@ -28,7 +29,7 @@
 #include "ticks.h"
 #include "timeline-map.h"
 
-/* In a page that a fork wipes: a child finds CLIENT_FORKED without a system call (madvise(2), WIPEONFORK). */
+/* In a page that a fork wipes: a child reads CLIENT_FORKED without a system call (madvise(2), MADV_WIPEONFORK). */
 enum client_state { CLIENT_FORKED = 0, CLIENT_OPEN, CLIENT_LOST, CLIENT_ENDED };
 
 struct client_guard {
@@ -37,92 +38,101 @@ struct client_guard {
 
 /* A round trip that a caller waits for. */
 struct call {
-	uint64_t            number;
-	bool                done;
+	uint64_t            number; /* number of the request */
+	bool                done;   /* the reply has come */
 	struct wire_message reply;
-	int                 fd; /* came with the reply, now the caller's; -1: none; -EMFILE: no descriptor is left */
-	int                 file; /* where the parts of the answer are written; -1: nowhere */
-	int                 error; /* why one could not be */
-	struct call        *next;
+	int                 fd;     /* descriptor of the reply, now the caller's; -1: none; -EMFILE: none was left */
+	int                 file;   /* descriptor to which PART messages are written; -1: they are dropped */
+	int                 error;  /* negative errno of writing to file; 0: no error */
+	struct call        *next;   /* in client->calls */
 };
 
-/* The bound on what stays open without a lease: cache.c's. */
+/* The limits of gpub_set_cache() on open mappings, used or not. Owned by cache.c. */
 struct cache {
-	unsigned mappings;
-	uint64_t bytes, scans;
+	unsigned mappings; /* limit: number of open mappings */
+	uint64_t bytes;    /* limit: bytes of open mappings */
+	uint64_t scans;    /* number of scans of the mappings' acquire counts so far */
 };
 
 #define CACHE_MAPPINGS 16384
 
-/* How often receiver.c polls for the answer to one type of request before it sleeps. */
+/* Whether receiver.c polls for the answer to one type of request before it sleeps, as earlier answers suggest. */
 struct spin {
-	unsigned pause;  /* so many answers are slept for before it polls again */
-	unsigned misses; /* in a row */
+	unsigned pause;  /* number of coming answers for which the reader sleeps without polling first */
+	unsigned misses; /* number of consecutive polls that found no answer; at most SPIN_PAUSES */
 };
 
 struct gpub_client {
 	struct client_guard *guard;
 	const struct device *device;
 	struct link          link;
-	pthread_mutex_t      reading;     /* held by the reader */
-	bool                 over;        /* the reader's: no more messages will come */
-	struct spin          spin[WIRE_TYPES]; /* the reader's, by type of request */
-	struct socket_packet *packet;         /* the reader's; kept when the structure is recycled */
-	struct chunks        chunks;   /* the reader's */
-	uint8_t             *key; /* sodium_malloc'd; the reader's */
+	pthread_mutex_t      reading;     /* held by the thread that is the reader */
+	bool                 over;        /* used by the reader: no more messages will come */
+	struct spin          spin[WIRE_TYPES]; /* used by the reader: by type of request */
+	struct socket_packet *packet;         /* used by the reader; kept when the structure is recycled */
+	struct chunks        chunks;   /* used by the reader */
+	uint8_t             *key; /* the session's key (sodium_malloc()): unseals handles; constant while connected */
 	uint64_t             session;
-	struct ticks_moment  connected;
-	uint32_t             user, broker; /* uids of this client and of the broker, as the broker sent them */
+	struct ticks_moment  connected; /* when the session began */
+	uint32_t             user;      /* uid of this client, as the broker sees it */
+	uint32_t             broker;    /* uid of the broker, as the broker sent it */
 	struct board         board;
-	int                  index_of[DEVICE_MAX];   /* ordinal here -> the broker's index, or -1 */
-	int                  ordinal_of[DEVICE_MAX]; /* the broker's index -> ordinal here, or -1 */
-	int                  devices;                /* ordinals in index_of */
-	_Atomic uint64_t     epochs[DEVICE_MAX];     /* by ordinal: the device's epoch when it was last compared */
-	_Atomic unsigned     flags;
+	int                  index_of[DEVICE_MAX];   /* by ordinal in this process: the broker's index; -1: none */
+	int                  ordinal_of[DEVICE_MAX]; /* by the broker's index: ordinal in this process; -1: none */
+	int                  devices;                /* number of ordinals in index_of */
+	_Atomic uint64_t     epochs[DEVICE_MAX];     /* by ordinal: the epoch that client_notice_reset() stored last */
+	_Atomic unsigned     flags;                  /* flags of gpub_set_flags() */
 
 	pthread_mutex_t      lock;
-	pthread_cond_t       changed; /* a record or a call changed state */
+	pthread_cond_t       changed; /* broadcast when a record, call, mapping or setting changes */
 	pthread_t            service;
 	pthread_t            closer;
-	bool                 closing; /* the closer thread was started */
-	bool                 leaving; /* disconnect is in progress: grants that still arrive are given back */
-	uint64_t             next_number;
-	struct call         *calls;
+	bool                 closing; /* the closer thread was started, and not joined yet */
+	bool                 leaving; /* a disconnect is in progress: grants that arrive are closed at once */
+	uint64_t             next_number; /* number of the latest request; the next request gets 1 more */
+	struct call         *calls;       /* list of round trips in progress */
 
 	struct table         table; /* (name, device) -> record */
 	struct record_arena  records;
-	struct record       *due;      /* unlinked buffers that are still mapped */
-	bool                 newly_due;
-	struct mapping      *mappings, *mappings_by_grant;
-	struct mapping      *wanted; /* by the broker: those whose close may need no wait */
-	unsigned             mapping_count;
-	uint64_t             mapping_bytes;
-	uint64_t             passes; /* of cache.c through mappings and due, that have begun so far */
+	struct record       *due;      /* list of records whose buffer was unlinked, and which are still mapped */
+	bool                 newly_due; /* the list due or wanted has grown since the service thread last looked */
+	struct mapping      *mappings;          /* list of open mappings that have not leaked */
+	struct mapping      *mappings_by_grant; /* table of all open mappings, by grant */
+	struct mapping      *wanted; /* list of mappings that the broker wants back, and whose close may need no wait */
+	unsigned             mapping_count; /* length of the list mappings */
+	uint64_t             mapping_bytes; /* sum of the sizes of the mappings in that list */
+	uint64_t             passes; /* passes of cache.c (over mappings, due or wanted) that have begun so far */
 	struct cache         cache;
 	struct slot_arena    slots;
 	struct timeline_maps timelines;
-	struct gpub_client  *next;      /* in fork.c's list of open clients, or client.c's of recycled ones */
-	struct gpub_client  *next_made; /* in client.c's list of all; fixed */
+	struct gpub_client  *next;      /* in fork.c's list of open clients, or in client.c's list of recycled ones */
+	struct gpub_client  *next_made; /* in client.c's list of all clients but client_first; never changes */
 };
 
-/* A client structure. Structures are recycled, because leases may still point to them. NULL: no memory. */
+/*
+ * Returns a client structure in state CLIENT_ENDED: a recycled one, or a new one. NULL: out of memory. Structures are
+ * never freed, because leases may still point to them.
+ */
 struct gpub_client *client_alloc(void);
 
 /* The first structure of a process, usually the only one: the fast path recognises it by its address. */
 extern struct gpub_client client_first __attribute__((visibility("hidden")));
 
-/* Whether the pointer, which may be damaged, is that of a client structure. Any thread; takes no lock. */
+/* Whether the pointer, which may be damaged, is the address of a client structure. Any thread; takes no lock. */
 bool client_is_known(const struct gpub_client *client);
 
 void client_recycle(struct gpub_client *client);
 
-/* Around a fork. forget: in the child, where the recycled structures are the parent's. */
+/*
+ * Lock and unlock the list of recycled structures around a fork. forget: true in the child, which empties the list
+ * because the structures are its parent's.
+ */
 void client_pool_lock(void);
 void client_pool_unlock(bool forget);
 
 /*
- * 0 where the client may be used; -ECHILD in a forked child, -ECONNRESET when the broker is gone, -ESTALE
- * after disconnect, -EINVAL for NULL; each with its error message.
+ * Returns 0 if the client may be used; else, with the error message set, -ECHILD in a forked child, -ECONNRESET if
+ * the connection is lost, -ESTALE after a disconnect, -EINVAL for NULL.
  */
 int client_check_slow(const struct gpub_client *client);
 

@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <time.h>
 
-/* So many milliseconds from now. */
+/* The time that is `milliseconds` from now. */
 struct timespec client_deadline(int64_t milliseconds);
 
-/* The milliseconds that are left until then: at least 1. */
+/* Milliseconds from now to the deadline, but at least 1. */
 int client_remaining_ms(const struct timespec *deadline);
 
-/* Whether the deadline has passed. NULL, no deadline, never has. */
+/* Whether the deadline has passed. False for NULL, which means no deadline. */
 bool client_past(const struct timespec *deadline);
 
 #endif

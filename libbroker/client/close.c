@@ -41,7 +41,10 @@ static bool records_open(const struct mapping *mapping)
 	return true;
 }
 
-/* False: it is gone, or another thread closes it. Waits for threads that retire a record of it: they soon end. */
+/*
+ * Waits until no thread is in mapping_sync() for the mapping, or retires a record of it: such threads soon end.
+ * False: the mapping was closed meanwhile, or another thread closes it.
+ */
 static bool close_may_begin(struct gpub_client *client, const struct mapping *mapping, uint64_t grant)
 {
 	while (mapping_find(client, grant) == mapping && !mapping->closing) {
@@ -65,7 +68,7 @@ static bool records_idle(const struct mapping *mapping, bool *held)
 	return idle;
 }
 
-/* For a lost mapping, only threads that are about to queue a return are waited for. */
+/* Ends the holds of a lost mapping. False: a thread is about to queue a return, so try again. */
 static bool records_drop(const struct mapping *mapping)
 {
 	struct record *record;
@@ -76,7 +79,7 @@ static bool records_drop(const struct mapping *mapping)
 	return all;
 }
 
-/* So where no slot is busy, the device is done with it. */
+/* If also no slot is busy, the device is done with the mapping. */
 bool mapping_is_quiesced(const struct mapping *mapping)
 {
 	struct record *record;
@@ -87,7 +90,7 @@ bool mapping_is_quiesced(const struct mapping *mapping)
 	return true;
 }
 
-/* Nobody uses it, and it can be closed in that way. */
+/* Whether nobody uses the mapping, and it may be closed in that way. *held: as for close_begin(). */
 static bool may_close(struct mapping *mapping, enum close_how how, bool *held)
 {
 	if (mapping->lost ? !records_drop(mapping) : !records_idle(mapping, held))
@@ -97,21 +100,24 @@ static bool may_close(struct mapping *mapping, enum close_how how, bool *held)
 	return !*held;
 }
 
-/* OPEN to CLOSING, unless a slot is busy. *held: a lease holds it, or what it is to wait for; else a return has not landed. */
+/*
+ * Sets the records from OPEN to CLOSING. False: back to OPEN, because a slot is busy, or `how` does not allow the
+ * close. *held: a lease is held, or the close would wait for the device; else only a return has not landed.
+ */
 static bool close_begin(struct mapping *mapping, enum close_how how, bool *held)
 {
 	records_mark(mapping, RECORD_CLOSING);
 	CRASH_POINT(close_marked);
-	/* an acquirer stores its hold, then loads the state; here it is the other way round: one of the two sees the other */
+	/* an acquirer stores its hold, then loads the state; here it is reversed: one of the two sees the other */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (may_close(mapping, how, held))
 		return true;
-	records_mark(mapping, RECORD_OPEN); /* no waiter saw CLOSING: the lock was held throughout */
+	records_mark(mapping, RECORD_OPEN); /* no waiter saw CLOSING, because the lock was held throughout */
 	CRASH_POINT(close_withdrawn);
 	return false;
 }
 
-/* A short pause for the device. Checks now and then that it works: a failed device never writes the awaited word. */
+/* A short pause without the lock. Checks the device now and then: if it has failed, no return in stream order lands. */
 static int close_pause(struct gpub_client *client, int ordinal, unsigned scans)
 {
 	int error = 0;
@@ -129,9 +135,7 @@ static uint64_t mapping_acquire_count(const struct mapping *mapping)
 	const struct record *record;
 	uint64_t count = 0;
 
-	/*
-	 * live buffers only: a thread that acquires one again and again must not delay the close without end; unlinked ones end
-	 */
+	/* of live buffers only, which a thread may acquire again and again; leases of unlinked buffers just end */
 	DL_FOREACH2(mapping->records, record, mapping_next)
 		if (atomic_load(record->generation) == record->live)
 			count += record_acquire_count(record);
@@ -139,8 +143,8 @@ static uint64_t mapping_acquire_count(const struct mapping *mapping)
 }
 
 /*
- * It waits in state OPEN, so that no acquire has to wait for the device with it. A buffer that is unlinked or added
- * meanwhile changes the sum as an acquire does: then this close takes the mapping for used.
+ * Waits until the close may begin, and sets the records CLOSING. They are OPEN meanwhile, so that no acquire has to
+ * wait. -EBUSY also if a live buffer is acquired or added meanwhile, so that the wait has an end.
  */
 static int close_wait(struct gpub_client *client, struct mapping *mapping, enum close_how how)
 {
@@ -161,7 +165,7 @@ static int close_wait(struct gpub_client *client, struct mapping *mapping, enum 
 	return error;
 }
 
-/* Before the broker may use a buffer's range for another one. */
+/* Called before CLOSED, after which the broker may use the buffers' ranges for other buffers. */
 static void records_unwatch(struct gpub_client *client, const struct mapping *mapping)
 {
 	struct record *record;
@@ -172,7 +176,7 @@ static void records_unwatch(struct gpub_client *client, const struct mapping *ma
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* Releases its records, or leaks all of it after an error. */
+/* Releases the mapping's records and the mapping; after an error, leaks both. */
 static void close_end(struct gpub_client *client, struct mapping *mapping, int error, const char *text)
 {
 	while (mapping->records)
@@ -209,6 +213,7 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, enum clos
 	return error;
 }
 
+/* A mapping of the device that was opened in another epoch, or NULL. */
 static struct mapping *find_lost(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	struct mapping *mapping;
@@ -219,7 +224,7 @@ static struct mapping *find_lost(const struct gpub_client *client, int ordinal, 
 	return mapping;
 }
 
-/* Until the last mapping is gone, client_was_reset() is true for the device, and no thread gets a lease of one. */
+/* Until the last old mapping is closed, client_was_reset() is true, and no thread gets a lease on the device. */
 int client_notice_reset(struct gpub_client *client, int ordinal)
 {
 	uint64_t now = client_epoch(client, ordinal);
@@ -244,8 +249,8 @@ int client_notice_reset(struct gpub_client *client, int ordinal)
 /* ---- retiring one buffer ---- */
 
 /*
- * All leases were returned, and the device is done with them: nobody has acquired the buffer since before the sync.
- * *acquires: to compare with afterwards. -EBUSY: a lease is held, or the record has changed meanwhile.
+ * Waits until the device has done the work of all returned leases. *acquires: the acquire count before the wait, for
+ * the caller to compare later. -EBUSY: a lease is held, or the record's state has changed meanwhile.
  */
 static int retire_sync(struct gpub_client *client, struct record *record, uint64_t *acquires)
 {
@@ -272,7 +277,7 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 	if (error)
 		return error;
 	atomic_store(&record->state, RECORD_WORD(RECORD_GRANT(state), RECORD_CLOSING));
-	/* as in close_begin() */
+	/* the fence is needed as in close_begin() */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!record_unused(record, &held) || !(quiesced ? record_quiesced(record) : record_acquire_count(record) == acquires)) {
 		atomic_store(&record->state, state);

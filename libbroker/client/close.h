@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * close.h - how one mapping is closed, and one unlinked buffer retired. cache.h decides which, and when.
+ * close.h - closes one mapping, or retires one unlinked buffer. cache.h decides which, and when.
  *
- * A mapping is closed after the device work of every lease of every record in it (invariant 2). CLOSED is sent after
- * that, and before a record of it is reused. Closing waits for the process's kernels (gpubroker(7), "Close"), unless it is of
- * memory whose close need not wait, and the returns prove that its work is done. A record
- * whose buffer was unlinked can be retired alone, without closing anything, when the device is known to be done with
- * it: QUIESCED. A mapping that fails to close is kept until the process ends, and its grant with it. Owns nothing.
+ * A mapping is closed when the device work of all leases of its buffers has ended (invariant 2). CLOSED is sent after
+ * the close, and before any record of the mapping is reused. A close waits for the process's kernels (gpubroker(7),
+ * "Close"). It waits for nothing if the kind of export allows that (export.h) and all leases were returned in stream
+ * order. If a buffer was unlinked and the device is known to be done with it, its record can be retired alone, and
+ * the mapping stays open: QUIESCED is sent. A mapping that fails to close stays open, and its grant stays, until the
+ * process ends. Owns nothing.
  */
 #ifndef GPUB_CLOSE_H
 #define GPUB_CLOSE_H
@@ -18,36 +19,41 @@ struct mapping;
 struct record;
 
 enum close_how {
-	CLOSE_IF_UNUSED,   /* -EBUSY also where a return in stream order has not landed */
-	CLOSE_WHEN_LANDED, /* waits for such returns */
-	CLOSE_IF_QUIESCED  /* -EBUSY also where the close would wait for the device */
+	CLOSE_IF_UNUSED,   /* -EBUSY if a lease is held, or a return in stream order has not landed */
+	CLOSE_WHEN_LANDED, /* -EBUSY if a lease is held; waits until returns in stream order have landed */
+	CLOSE_IF_QUIESCED  /* as CLOSE_IF_UNUSED; -EBUSY also if the close would wait for the device */
 };
 
 /*
- * Closes one mapping unless a lease holds a record of it (-EBUSY, nothing has changed). Locked; releases the lock meanwhile: the
- * mapping may be gone afterwards. -EIO: its records stay CLOSING for good.
+ * Closes one mapping, sends CLOSED, and releases the mapping's records. Returns 0; -EBUSY if a lease holds one of the
+ * buffers, `how` does not allow the close, or another thread closes the mapping; or the error of a device that has
+ * failed. If the close itself fails, the mapping leaks and its records stay CLOSING. Under client->lock, which is
+ * released meanwhile: the mapping may be freed afterwards.
  */
 int mapping_close(struct gpub_client *client, struct mapping *mapping, enum close_how how);
 
-/* All leases of its records that were returned so far were returned in stream order. Locked. */
+/* Whether all returned leases of the mapping's buffers were returned in stream order. Under client->lock. */
 bool mapping_is_quiesced(const struct mapping *mapping);
 
 /*
- * Retires one OPEN record, whose mapping stays, if the device is done with its leases: 0, or -EBUSY (nothing has
- * changed). sync: waits for the device if leases were returned unordered; else only returns in stream order count.
- * Locked; releases the lock meanwhile.
+ * Retires one OPEN record if the device is done with all leases of its buffer: sends QUIESCED and releases the
+ * record. The mapping stays open. Returns 0; -EBUSY, with nothing changed, if a lease is held or the device may not
+ * be done; or an error of mapping_sync(). sync: waits for the device if leases were returned unordered; without sync
+ * the result is -EBUSY in that case. Under client->lock, which is released meanwhile.
  */
 int record_retire(struct gpub_client *client, struct record *record, bool sync);
 
 /*
- * Ends the mappings of a device that was reset since the last check, and their leases. 0: it was not reset; 1: it was,
- * and the lock was released; -EIO: it was, and cannot be used again. Locked.
+ * If the device was reset since the last check, ends the leases of its mappings and closes the mappings. Returns 0 if
+ * the device was not reset; 1 if it was, and the lock may have been released; -EIO if it was reset and cannot be used
+ * again. Under client->lock.
  */
 int client_notice_reset(struct gpub_client *client, int ordinal);
 
 /*
- * At the end of a disconnect. The next connection may use the same structure with another broker (invariant 8), so it
- * must find nothing of this one. What could not be closed stays mapped, and granted until this process ends.
+ * Called at the end of a disconnect. Removes all mappings, records and timelines from the client structure, because
+ * its next connection may be to another broker (invariant 8). A mapping that could not be closed stays mapped, and
+ * its grant stays, until this process ends.
  */
 void client_forget_all(struct gpub_client *client);
 

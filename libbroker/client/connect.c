@@ -2,9 +2,9 @@
 /*
  * connect.c - gpub_connect and gpub_disconnect: the beginning and the end of a connection.
  *
- * A connect finds the broker, checks that it may be trusted (trust.h), greets it, and sets up the client. A disconnect
- * closes what it can, sends LEAVE, and waits for both threads. Owns the order of these steps, and undoes those of a
- * connect in reverse. Never leaves a thread, a descriptor or a key behind.
+ * A connect finds the broker, checks that it may be trusted (trust.h), greets it, and sets up the client. A
+ * disconnect closes what can be closed, sends LEAVE, and waits for both threads. Owns the order of these steps, and
+ * undoes the steps of a failed connect in reverse. Never leaves a thread, a descriptor or a key behind.
  */
 #include "connect.h"
 
@@ -44,13 +44,13 @@
 
 /* How a connect differs from gpub_connect(). */
 struct manner {
-	bool     with_device;
-	unsigned seconds; /* for the server to accept it, and for each of its messages; 0: the first may take for ever */
+	bool     with_device; /* start the device that the broker serves */
+	unsigned seconds; /* limit on the accept and on each message; 0: no limit on the accept */
 };
 
 /*
- * What a status file says is checked before the connect: whoever wrote it may have named any socket, also one that
- * answers nobody.
+ * An address from a status file is checked before the connect, and the connect has a time limit: any user may have
+ * written the file, and named a socket that answers nobody.
  */
 static int place_connect(const struct broker_place *place, struct sockaddr_un *sun, unsigned seconds)
 {
@@ -79,7 +79,7 @@ static int socket_open(struct gpub_client *client, const char *given, struct bro
 
 /* ---- greeting ---- */
 
-/* -EAGAIN: not within that time. -EINTR. The socket itself waits for the shorter of that time and INTERRUPT_MS. */
+/* Receives a message, and asks the interrupt function every INTERRUPT_MS. -EAGAIN: none in that time; -EINTR. */
 static int receive_within(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, unsigned seconds)
 {
 	struct timespec last = client_deadline(seconds * 1000ll);
@@ -95,6 +95,7 @@ static int receive_within(int sock, struct wire_message *message, struct socket_
 	}
 }
 
+/* Receives one message of the greeting. -ETIMEDOUT, or -EPROTO if it is a refusal or has another type. */
 static int expect(int sock, enum wire_type type, struct wire_message *message, int *fd, unsigned seconds)
 {
 	struct socket_extra extra;
@@ -113,7 +114,7 @@ static int expect(int sock, enum wire_type type, struct wire_message *message, i
 	return 0;
 }
 
-/* Its number among the processes of its job, for people who look at the broker. What started the job has set one of these. */
+/* Finds this process's rank in its job, for people. The program that started the job has set one of these variables. */
 static bool rank_find(uint32_t *rank)
 {
 	static const char *const variables[] = { "GPUBROKER_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -146,7 +147,7 @@ static int greet(struct gpub_client *client, unsigned seconds)
 	CRASH_POINT(challenged);
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = message.hello;
-	/* the flag has no effect where the driver lists processes */
+	/* WIRE_HELLO_MPS matters only if the driver does not list processes */
 	hello.hello.flags = WIRE_HELLO_WAITS | (mps_is_here(NULL) ? WIRE_HELLO_MPS : 0) |
 			    (rank_find(&hello.hello.rank) ? WIRE_HELLO_RANK : 0);
 	hello.hello.pid = (uint32_t)getpid();
@@ -175,7 +176,7 @@ static int greet(struct gpub_client *client, unsigned seconds)
 
 /* ---- connecting ---- */
 
-/* The broker that was named, and no other one at its address. */
+/* Checks that the broker has the name that the program gave, because another one may listen at the address. */
 static int instance_expect(const struct gpub_client *client, const struct broker_place *place)
 {
 	const char *instance = client->board.header->instance;
@@ -275,7 +276,7 @@ static void drop_all_holds(struct gpub_client *client)
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* A child can use nothing of its parent's client, and must close nothing of it. */
+/* Whether this process is a forked child: it can use nothing of its parent's client, and must close nothing of it. */
 static bool client_inherited(const struct gpub_client *client)
 {
 	return atomic_load(&client->guard->state) == CLIENT_FORKED;
@@ -290,8 +291,8 @@ static int say_leave(struct gpub_client *client)
 }
 
 /*
- * LEAVE means that all of this process's work is done, also its signals. If that is not true, the process disconnects
- * without LEAVE, as if it had died: that is what its readers must learn. False: it did so, or there is no broker.
+ * LEAVE tells the broker that all of this process's work is done, also its signals. If that is not true, disconnects
+ * without LEAVE, as if the process had died: that is what its readers must learn. False: no LEAVE was answered.
  */
 static bool leave(struct gpub_client *client)
 {

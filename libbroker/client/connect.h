@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect.h - how broker-ctl connects: see connect.c. Owns nothing. */
+/* connect.h - connections of broker-ctl and broker-status, which use no device: see connect.c. Owns nothing. */
 #ifndef GPUB_CONNECT_H
 #define GPUB_CONNECT_H
 
@@ -7,10 +7,10 @@
 
 struct gpub_client;
 
-/* gpub_connect() that starts no device: for a program that only sends requests. It must not acquire anything. */
+/* gpub_connect() that starts no device: for a program that only sends requests, and acquires no buffer. */
 int client_connect_bare(struct gpub_client **client, const char *address);
 
-/* The same; -ETIMEDOUT, with the error message set, where the broker takes longer than that for a step of it. */
+/* client_connect_bare(); -ETIMEDOUT, with its message, if one step of the broker takes more than `seconds`. */
 int client_connect_within(struct gpub_client **client, const char *address, unsigned seconds);
 
 #endif

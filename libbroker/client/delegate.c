@@ -2,8 +2,8 @@
 /*
  * delegate.c - gpub_ticket_issue, gpub_redeem: a right to one buffer, handed on as text (common/ticket.h).
  *
- * A redeemed buffer has a record of its own, whose key is no valid name: the ticket's rights differ from the name's,
- * and the broker checks every redemption. Never keeps a ticket, never puts one into an error message.
+ * A redeemed buffer has a record of its own, whose key is no valid name: the ticket's rights differ from the rights
+ * by name, and the broker checks every redemption. Never keeps a ticket, never puts one into an error message.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -53,7 +53,7 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 		return error;
 	wire_init(&request, WIRE_ISSUE, 0);
 	strcpy(request.issue.name, name);
-	request.issue.rights = rights & ~(unsigned)GPUB_MINE; /* a lease's rights may have it */
+	request.issue.rights = rights & ~(unsigned)GPUB_MINE; /* GPUB_MINE is in the rights of leases only */
 	request.issue.uid = terms->user;
 	request.issue.once = terms->flags & GPUB_TICKET_ONCE;
 	request.issue.lifetime_ms = terms->lifetime_ms;
@@ -65,7 +65,7 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 	return 0;
 }
 
-/* A record in state NONE that no other thread finds. Locked. */
+/* Makes a record in state NONE, under a key that no other thread looks up. Under client->lock. */
 static struct record *record_for_redeeming(struct gpub_client *client, unsigned index)
 {
 	char key[NAME_SIZE];
@@ -74,7 +74,7 @@ static struct record *record_for_redeeming(struct gpub_client *client, unsigned 
 	return record_bind(client, key, index);
 }
 
-/* The record is open, unless its buffer was unlinked and retired meanwhile. Locked. */
+/* Takes a lease of the redeemed record, unless its buffer was unlinked and retired meanwhile. Under client->lock. */
 static int take(struct gpub_client *client, struct record *record, uint64_t request, gpub_lease *lease)
 {
 	unsigned rights = record->rights & ~GPUB_MINE;
@@ -95,7 +95,7 @@ static int redeem(struct gpub_client *client, struct wire_message *message, gpub
 	int error;
 
 	pthread_mutex_lock(&client->lock);
-	/* under the lock: a request after the reader's end is never answered */
+	/* checked under the lock, because the reader answers no request that is made after its end */
 	error = client_check(client);
 	if (error) {
 		pthread_mutex_unlock(&client->lock);

@@ -14,8 +14,8 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *open_clients;
-static _Atomic(struct client_guard *) last_guard; /* of the client that was opened last, in this process or its parent */
-static const struct device *last_device; /* what this process, or its parent, has used */
+static _Atomic(struct client_guard *) last_guard; /* guard of the latest client, here or in the parent */
+static const struct device *last_device; /* the kind of device that this process or its parent used last; NULL: none */
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 
 int client_check_process(void)
@@ -44,8 +44,8 @@ static void after_fork_parent(void)
 }
 
 /*
- * The GPU's descriptors first, then the socket: when the broker sees the hang-up, the descriptors are closed. Also
- * after a disconnect, because a mapping that failed to close is still granted.
+ * Closes the GPU's descriptors before the socket: so they are closed when the broker sees the socket hang up. Closes
+ * them also after a disconnect, because a mapping that failed to close is still granted.
  */
 static void after_fork_child(void)
 {
@@ -65,7 +65,7 @@ static void after_fork_child(void)
 	if (guard)
 		wiped_by_hand(guard, sizeof *guard);
 	timeline_waits_unlock(true);
-	open_clients = NULL; /* they are the parent's; leases to them find a wiped guard */
+	open_clients = NULL; /* the clients are the parent's; leases of them find a wiped guard */
 	pthread_mutex_unlock(&list_lock);
 	client_pool_unlock(true);
 	CRASH_POINT(fork_child_done);
@@ -94,7 +94,7 @@ void fork_guard_device(const struct device *device)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* All under the lock: a child that is forked in between would keep a socket open. */
+/* Removes and closes under the lock: a child that was forked in between would keep the socket open. */
 void fork_unguard(struct gpub_client *client)
 {
 	struct gpub_client **link = &open_clients;

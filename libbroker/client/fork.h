@@ -2,10 +2,10 @@
 /*
  * fork.h - what a fork does to clients.
  *
- * A forked child must not use its parent's client, and must not keep it alive: the broker takes the parent for dead
- * only when no process holds its socket and its GPU descriptors (invariant 9). So the child closes both, and wipes the
- * keys. The child finds the guard page wiped, without a system call, also when it was made without atfork handlers
- * (vfork, clone). Owns the list of clients. Makes no CUDA call.
+ * A forked child must not use its parent's client, and must not keep the parent's session alive: the broker takes the
+ * parent for dead only when no process holds its socket and its GPU descriptors (invariant 9). So the child closes
+ * both, and wipes the keys. The child finds the guard page wiped, without a system call, also if it was made without
+ * atfork handlers (vfork, clone). Owns the list of clients. Makes no CUDA call.
  */
 #ifndef GPUB_FORK_H
 #define GPUB_FORK_H
@@ -13,14 +13,14 @@
 struct device;
 struct gpub_client;
 
-/* client_check() for calls without a client: -ECHILD if this process was forked from one that had a client. */
+/* For calls without a client: -ECHILD if this process was forked from one that had a client; else 0. */
 int client_check_process(void);
 
-/* From now on a forked child closes this client, whose socket is yet to be opened. */
+/* From now on a forked child closes this client's descriptors and wipes its keys. The socket is not open yet. */
 void fork_guard(struct gpub_client *client);
-/* And this device. */
+/* From now on a forked child closes the descriptors of this kind of device. */
 void fork_guard_device(const struct device *device);
-/* The end of fork_guard(). Closes the client's socket, too. */
+/* Removes the client from the list, and closes the client's descriptors. */
 void fork_unguard(struct gpub_client *client);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grown.h - public structs that grew: a program that was built for an earlier version passes fewer members.
+ * grown.h - public structs that have grown: a program that was built for an earlier version passes fewer members.
  *
- * Each begins with its struct_size. What the program does not have is 0. Owns nothing.
+ * Each such struct begins with its struct_size. Members that the program's struct does not have are 0. Owns nothing.
  */
 #ifndef GPUB_GROWN_H
 #define GPUB_GROWN_H
@@ -11,16 +11,24 @@
 
 #define GROWN_VERSIONS 3
 
-/* A public struct: its name, what it begins with, and its size in each version, this one last. */
+/* A public struct in all its versions. */
 struct grown {
-	const char *what, *init;
-	size_t      sizes[GROWN_VERSIONS]; /* behind the last: 0 */
+	const char *what;                  /* name of the struct, for error messages */
+	const char *init;                  /* what a program initialises the struct with, for error messages */
+	size_t      sizes[GROWN_VERSIONS]; /* size of the struct in each version, oldest first; 0: no such version */
 };
 
-/* Copies what the program passed, and zeroes behind it. -EINVAL: the size is of no version that this library knows. */
+/*
+ * Copies the program's struct `from` to `to`, which has the size of this library's version, and zeroes the members
+ * that the program's struct does not have. -EINVAL, with the error message set: struct_size is that of no known
+ * version.
+ */
 int grown_take(void *to, const struct grown *grown, const void *from);
 
-/* The same the other way: as much of it as the program has. The program's struct_size was taken before. */
+/*
+ * Copies `from`, a struct of this library's version, to the program's struct `to`, except struct_size and the members
+ * that the program's struct does not have. grown_take() has checked the program's struct_size.
+ */
 void grown_give(void *to, const void *from);
 
 #endif

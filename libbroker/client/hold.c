@@ -24,7 +24,7 @@ int record_grow(struct gpub_client *client, struct record *record)
 	return 0;
 }
 
-/* Slots are numbered through the blocks: block b begins at SLOTS_FIRST * (2^b - 1). */
+/* The slot with that number. Numbers go through the blocks: block b begins at SLOTS_FIRST * (2^b - 1). */
 static struct slot *slot_number(const struct record *record, uint32_t number)
 {
 	uint32_t block = 31 - (uint32_t)__builtin_clz(number / SLOTS_FIRST + 1);
@@ -59,22 +59,22 @@ int record_hold_any(struct record *record, uint64_t *token)
 uint32_t hold_thread(void)
 {
 	static _Atomic uint32_t threads;
-	static _Thread_local uint32_t number; /* and one */
+	static _Thread_local uint32_t number; /* thread number plus 1; 0: unset */
 
 	if (__builtin_expect(!number, 0))
 		number = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
 	return number - 1;
 }
 
-/* Every slot of the record, one after the other. */
+/* A loop over all slots of the record. */
 #define EACH_SLOT(record, slot)                                                              \
 	for (uint32_t number_ = 0, count_ = slot_count(record); number_ < count_; number_++) \
 		for (struct slot *slot = slot_number(record, number_); slot; slot = NULL)
 
 /*
- * A return of an earlier buffer of the record, whose mapping a reset closed before the return landed. It may still
- * land, from another device or context. Until then nobody takes its slot, and its sequence equals the base. It does not
- * concern the record's present buffer.
+ * Whether the slot has a return of an earlier buffer of the record, whose mapping a reset closed before the return
+ * landed. The return may still land, from another device or context. Until then nobody takes the slot, and its
+ * sequence equals the base. It does not concern the record's present buffer.
  */
 static bool slot_outlives(const struct slot *slot, uint64_t hold)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * interrupt.h - the function of a thread that may end the thread's waits: gpub_set_interrupt(), one for each thread.
+ * interrupt.h - the function that may end a thread's waits: gpub_set_interrupt() sets it, for the calling thread.
  *
- * A wait that may be interrupted goes on in parts of INTERRUPT_MS. Between two parts, without any lock, it calls the function.
- * Owns the pointer to the function.
+ * A wait that may be interrupted is made in parts of INTERRUPT_MS. Between two parts, without any lock, the thread
+ * calls its function. Owns the pointer to the function.
  */
 #ifndef GPUB_INTERRUPT_H
 #define GPUB_INTERRUPT_H
@@ -15,22 +15,25 @@
 
 #define INTERRUPT_MS 100
 
-/* The deadline (NULL: none) or, where this thread has a function, the end of the next part in *part, whichever comes first. */
+/*
+ * Returns when the next part of a wait ends: at the deadline (NULL: none) or, if this thread has a function and the
+ * deadline is later, INTERRUPT_MS from now, which is stored in *part.
+ */
 const struct timespec *interrupt_part(const struct timespec *deadline, struct timespec *part);
 
-/* Calls this thread's function. The caller has no lock and is not the reader. 0, or -EINTR with the error message set. */
+/* Calls this thread's function, if any. The caller has no lock and is not the reader. 0, or -EINTR with its message. */
 int interrupt_ask(void);
 
-/* For device->stream_sync_until(): asks every INTERRUPT_MS. next: zeros at first. Returns as interrupt_ask() does. */
+/* As interrupt_ask(), but calls the function only once in INTERRUPT_MS: for loops that poll. *next: zeros at first. */
 int interrupt_ask_now_and_then(struct timespec *next);
 
 /* Whether this thread has a function. */
 bool interrupt_is_set(void);
 
-/* -EINTR, and its message. */
+/* Sets the error message of an interrupted call. Returns -EINTR. */
 int interrupt_refuse(void);
 
-/* This thread has none until the end of the block. */
+/* A thread's function (NULL: none) and its argument. HOLD_INTERRUPT() takes them away until the end of the block. */
 struct interrupt {
 	gpub_interrupt *check;
 	void           *context;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layouts.c - gpub_layout_parse, gpub_layout_text: what the bytes of a buffer are, as text. Owns nothing. */
+/* layouts.c - gpub_layout_parse, gpub_layout_text: converts a buffer's layout from and to text. Owns nothing. */
 #include <errno.h>
 
 #include "common/error.h"

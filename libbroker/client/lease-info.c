@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease-info.c - gpub_lease_layout, gpub_lease_generation: what a lease tells of its buffer without asking the broker. Owns nothing. */
+/* lease-info.c - gpub_lease_layout, gpub_lease_generation: what is known here of a lease's buffer. Owns nothing. */
 #include <errno.h>
 
 #include "client.h"
@@ -9,8 +9,8 @@
 #include "record.h"
 
 /*
- * The record that the lease holds. The caller unlocks where it is 0: the lock keeps the record as it is, while a reset, which another thread
- * may notice at any moment, ends leases by force.
+ * Finds the record that the lease holds, and returns 0 with client->lock held, for the caller to release. The lock
+ * keeps the record as it is, even if a reset ends the lease by force. place: where the answer goes; -EINVAL if NULL.
  */
 static int lease_lock(const gpub_lease *lease, const void *place, struct record **record)
 {

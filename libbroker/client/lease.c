@@ -3,8 +3,8 @@
  * lease.c - acquire, renew, return: the fast path.
  *
  * While the buffer is mapped and live, nothing here blocks, allocates or makes a system call. An acquire is a hash, a
- * look-up in the table, one exchange in a slot, two loads, and a check of the device's epoch. The rest is acquire.c's.
- * The rules are checked in tests/model, where each step is named after the function here.
+ * look-up in the table, one exchange in a slot, two loads, and a check of the device's epoch. acquire.c does the
+ * rest. tests/model checks the rules, and names each step after the function here.
  */
 #include "lease.h"
 
@@ -48,7 +48,7 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 	return 0;
 }
 
-/* The slot of a lease of the process's first client. NULL: another client's, or a damaged lease whose token names no slot. */
+/* The slot of a lease of the process's first client. NULL: another client's, or the token names no slot. */
 static inline struct slot *slot_of(const gpub_lease *lease)
 {
 	return LIKELY(lease && lease->client == &client_first) ? slot_at(&client_first.slots, token_index(lease->token)) :
@@ -93,8 +93,9 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 }
 
 /*
- * -EAGAIN: not mapped, or changing, or out of slots, or without these rights: the slow path sorts it out. The version is compared
- * after the hold is published: until then the record may have been given to another name.
+ * -EAGAIN: the buffer is not mapped, changes, or has no idle slot, or its leases do not have these rights: the slow
+ * path finds out. The version is compared after the hold is published: until then the record may be given to another
+ * name.
  */
 static inline int acquire_fast(struct gpub_client *client, const char *name, unsigned index, unsigned rights,
 			       gpub_lease *lease)
@@ -114,7 +115,7 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 	hold_prefetch(record, slot);
 	if (!table_is(record, &key) || version & 1 || record_hold_at(record, slot, &token))
 		return -EAGAIN;
-	/* in this order: client_notice_reset() takes the record out of the table, then stores the epoch */
+	/* the epoch first: client_notice_reset() takes the record out of the table, then stores the epoch */
 	if (UNLIKELY(client_was_reset(client, index)) || !table_unchanged(&client->table, version) ||
 	    UNLIKELY(!(ptr = record_ptr(record, rights)))) {
 		lease_undo(client, token);
@@ -156,7 +157,7 @@ static int expectation_take(gpub_expectation *expectation, const gpub_expectatio
 	return layout_check(&layout);
 }
 
-/* On the slow path, also for mapped buffers: it is under the lock, which keeps the record's owner as it is. */
+/* Takes the slow path, also if the buffer is mapped, because client->lock keeps the record's owner as it is. */
 int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectation *expectation, unsigned rights,
 		    int timeout_ms, gpub_lease *lease)
 {
@@ -175,13 +176,16 @@ int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectatio
 	return index < 0 ? index : acquire_slow(client, name, (unsigned)index, &expected, rights, timeout_ms, lease);
 }
 
-/* The token is of the record's present buffer, not of an earlier one. */
+/* Whether the token is of the record's present buffer, not of an earlier one. */
 static bool token_current(const struct slot *slot, uint64_t token)
 {
 	return slot_later(token_sequence(token), atomic_load(&slot->base));
 }
 
-/* The same, and its sequence is not in the future, as a damaged token's may be. */
+/*
+ * Whether the slot has given out `sequence` since its record got its present buffer: it lies between slot->base and the
+ * sequence of `hold`, which was read from the slot. False for a token of an earlier buffer, and for a damaged one.
+ */
 static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t sequence)
 {
 	uint64_t last = SLOT_SEQUENCE(hold), base = atomic_load(&slot->base);
@@ -189,7 +193,10 @@ static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t seq
 	return (last - sequence) << SLOT_INDEX_BITS < (last - base) << SLOT_INDEX_BITS;
 }
 
-/* A redeemed buffer has no name to request: a closed mapping stays closed, but the record may get more slots. Locked. */
+/*
+ * Renews a lease of a redeemed buffer, which has no name to request: if the mapping was closed, that fails; if all
+ * slots are busy, the record gets more. Under client->lock.
+ */
 static int renew_redeemed(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
 	uint64_t token;
@@ -215,7 +222,7 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 	return 0;
 }
 
-/* Its mapping was closed meanwhile, or all slots are busy: acquires the name, if that is still the same buffer. */
+/* If the mapping was closed or all slots are busy: acquires the name, if it still leads to the same buffer. */
 static int renew_by_name(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
 	struct gpub_client *client = lease->client;
@@ -254,7 +261,7 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	return 0;
 }
 
-/* In the slot that the lease had, if that is idle, else in any. */
+/* Takes the slot that the lease had, if that slot is idle, else any slot of the record. */
 static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 {
 	uint64_t hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
@@ -263,7 +270,7 @@ static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 	return error == -EAGAIN ? record_hold_any(record, token) : error;
 }
 
-/* The lease was returned in stream order, or its slot was taken meanwhile, or it cannot be renewed. */
+/* For a lease that was returned in stream order, or whose slot is taken, or that cannot be renewed. */
 static NOINLINE int renew_slow(gpub_lease *lease)
 {
 	struct slot *slot;
@@ -297,7 +304,7 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 	return 0;
 }
 
-/* Undoes the hold. */
+/* Ends the hold that gpub_renew() took, and renews on the slow path. */
 static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
 {
 	lease_undo(lease->client, token);
@@ -305,8 +312,9 @@ static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
 }
 
 /*
- * An exchange waits for all loads before it. So the exchange comes first, without a load of the slot (most often it is as
- * gpub_return() left it), and the client's state is checked after it. Leases of a process's second client go to renew_slow().
+ * An exchange waits for all loads before it. So the exchange comes first, without a load of the slot (most often its
+ * hold is as gpub_return() left it), and the client's state is checked after it. Leases of a process's second client
+ * go to renew_slow().
  */
 int gpub_renew(gpub_lease *lease)
 {
@@ -326,6 +334,7 @@ int gpub_renew(gpub_lease *lease)
 	return 0;
 }
 
+/* Ends the lease's hold with that state. False: the slot has no such hold. */
 static inline bool lease_take_back(const gpub_lease *lease, struct slot *slot, enum slot_state state)
 {
 	uint64_t held = SLOT_HOLD(token_sequence(lease->token), SLOT_HELD);
@@ -335,13 +344,13 @@ static inline bool lease_take_back(const gpub_lease *lease, struct slot *slot, e
 						       memory_order_release, memory_order_relaxed);
 }
 
-/* The error of a return that found no hold. */
+/* Returns the error of a return that found no hold. */
 static NOINLINE int return_refused(const gpub_lease *lease)
 {
 	struct slot *slot;
 	int error = lease_slot(lease, &slot);
 
-	/* a lease can be returned without a broker */
+	/* -ECONNRESET is no reason: a lease can be returned without a broker */
 	return error && (error != -ECONNRESET || !slot_of_any(lease)) ? error : error_set(-ESTALE, "%s", stale);
 }
 
@@ -356,7 +365,7 @@ static inline int return_in(gpub_lease *lease, struct slot *slot)
 	return LIKELY(done) ? 0 : return_refused(lease);
 }
 
-/* A lease of another client than the first, or of none. */
+/* For a lease of a client other than the first, or of none. */
 static NOINLINE int return_other(gpub_lease *lease)
 {
 	struct slot *slot = slot_of_any(lease);

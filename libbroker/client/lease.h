@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.h - from a lease to its slot and record. Owns nothing. */
+/* lease.h - finds the slot and the record of a lease. Owns nothing. */
 #ifndef GPUB_LEASE_H
 #define GPUB_LEASE_H
 
@@ -8,10 +8,13 @@
 struct record;
 struct slot;
 
-/* The slot that a lease names. 0, or -EINVAL, -ESTALE, or the error of client_check(). */
+/*
+ * Finds the slot that the lease names, whether the lease is held or not. Returns 0; -EINVAL if the lease is damaged
+ * or was never acquired; or the error of client_check().
+ */
 int lease_slot(const gpub_lease *lease, struct slot **slot);
 
-/* The record of a held lease, which pins it. -ESTALE: the lease was returned. */
+/* The record of a held lease; the hold keeps it from reuse. -ESTALE: not held any more; or lease_slot()'s error. */
 int lease_record(const gpub_lease *lease, struct record **record);
 
 /* Checks gpub_acquire()'s arguments, except the form of the name. */

@@ -11,14 +11,14 @@
 #include "common/error.h"
 
 /*
- * A sleep without a limit ends after these pauses in any case, each longer than the last one: the program may close all
- * descriptors between the check and the sleep, or a child that was made without atfork handlers may keep copies of
- * them.
+ * Pauses after which a sleep without a limit ends in any case; each is longer than the one before. The program may
+ * close all descriptors between the check and the sleep, or a child that was made without atfork handlers may keep
+ * copies of them.
  */
 #define LOOK_FIRST_MS 250
 #define LOOK_LAST_MS  64000
 
-#define TRIES 3 /* the kernel may be short of memory for a moment */
+#define TRIES 3 /* calls of epoll_ctl(2), because the kernel may be short of memory for a moment */
 
 void link_init(struct link *link)
 {
@@ -56,8 +56,8 @@ bool link_is_fresh(struct link *link)
 }
 
 /*
- * An epoll has no identity of its own. But the watch alone has the library's socket: there, and nowhere else, to add
- * the socket fails with EEXIST, and changes nothing.
+ * Whether the watch is the library's. An epoll has no identity of its own, but no other epoll has the library's
+ * socket. So an attempt to add the socket fails with EEXIST, without an effect, only if the epoll is the watch.
  */
 static bool watch_stands(const struct link *link)
 {
@@ -119,7 +119,7 @@ int link_watch(struct link *link)
 	return watch_make(link);
 }
 
-/* EPOLL_CTL_MOD changes the watch or, without an effect, fails: no other epoll has the library's socket. */
+/* EPOLL_CTL_MOD changes the watch, or fails without an effect, because no other epoll has the library's socket. */
 bool link_watch_for(struct link *link, uint32_t events)
 {
 	struct epoll_event event = { .events = events };
@@ -128,8 +128,8 @@ bool link_watch_for(struct link *link, uint32_t events)
 }
 
 /*
- * Polls that number, and the end that sees the program close all numbers: poll(2) holds the files until it returns.
- * Consumes nothing, whosever the numbers are. Returns how many of both have events.
+ * Polls fd and trip[0], which shows that the program has closed all descriptors: poll(2) holds both files until it
+ * returns. Reads nothing, so the files may be anyone's. *ready: fd can be read. Returns poll(2)'s result.
  */
 static int sleep_on(struct link *link, int fd, int timeout_ms, bool *ready)
 {
@@ -180,7 +180,7 @@ void link_shutdown(struct link *link, int how)
 		shutdown(link->trip[1].fd, SHUT_RDWR);
 }
 
-/* The watch first: the socket tells whether it is the library's. */
+/* Closes the watch first, because the socket tells whether the watch is the library's. */
 void link_close(struct link *link)
 {
 	if (watch_stands(link))

@@ -62,7 +62,7 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms)
 
 	if (!error && timeout_ms < -1)
 		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for no limit");
-	/* the drain would wait for this process's own unused mappings, too */
+	/* or the drain would wait for this process's own unused mappings */
 	if (!error)
 		error = cache_close_all(client);
 	if (error)

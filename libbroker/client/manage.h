@@ -9,14 +9,15 @@
 struct gpub_client;
 
 /*
- * Has the broker end that session. *pidfd: a pidfd of its process, now the caller's. -ENOENT, -EACCES; -EINVAL: it is
- * the caller's own session.
+ * Has the broker end the session with that id. *pidfd: a pidfd of its process, now the caller's. -ENOENT: no such
+ * session; -EACCES: another user's; -EINVAL: the caller's own; -EMFILE: it has ended, but no descriptor was left for
+ * the pidfd.
  */
 int client_evict(struct gpub_client *client, uint64_t session, int *pidfd);
 
 /*
- * Asks the broker what this user may see. *file: a status file (broker/status/format.h) in this process's memory, now the
- * caller's descriptor; *all: it has everybody's objects. -ETIMEDOUT: the broker takes very long.
+ * Asks the broker for a status file (broker/status/format.h) of what this user may see. *file: a memfd that has it,
+ * now the caller's; *all: it has the objects of all users. -ETIMEDOUT: the answer took more than a minute.
  */
 int client_snapshot(struct gpub_client *client, int *file, bool *all);
 

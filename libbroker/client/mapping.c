@@ -16,11 +16,11 @@
 #include "devices.h"
 #include "trace.h"
 
-/* grant_check() has passed. */
+/* Unseals the handle of a grant that grant_check() has checked. */
 static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
 			struct device_handle *handle)
 {
-	struct sealed_handle sealed = client->board.handles[grant->place]; /* a copy: what is checked is what is used */
+	struct sealed_handle sealed = client->board.handles[grant->place]; /* a copy, which the broker cannot change */
 	struct seal_terms terms = board_grant_terms(client->board.header, client->session, grant);
 
 	return handle_unseal(handle, &terms, &sealed, client->key);
@@ -38,20 +38,22 @@ static int chunk_unseal(const struct gpub_client *client, const struct wire_gran
 /* ---- calls of one epoch ---- */
 
 /*
- * The calls that open or close handles, in progress on each device of a kind, in the whole process: all are of one
- * epoch. A driver identifies an open handle by its address, and after a reset it may open another one at that address.
- * So a close that began before the reset must end before anything is opened after it, and a later one must do nothing.
+ * For each device of each kind: the calls in progress, in the whole process, that open or close handles. All are of
+ * one epoch. A driver identifies an open handle by its address, and after a reset it may open another handle at that
+ * address. So a close that began before the reset must end before anything is opened after it, and a close that
+ * begins after the reset does nothing.
  */
 static struct calls {
-	pthread_mutex_t lock; /* one for each device: reading an epoch may wait for a reset of that device */
+	pthread_mutex_t lock; /* of this device alone: reading an epoch may wait for a reset of the device */
 	pthread_cond_t  ended;
-	uint64_t        epoch;
-	unsigned        running;
-} calls[DEVICE_KINDS][DEVICE_MAX] = { /* by kind: a forked child uses none that its parent has used */
+	uint64_t        epoch; /* epoch of the running calls */
+	unsigned        running; /* number of calls in progress */
+} calls[DEVICE_KINDS][DEVICE_MAX] = { /* by kind; a forked child uses no kind that its parent has used */
 #define NO_CALLS { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER }
 	[0 ... DEVICE_KINDS - 1] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
 };
 
+/* Whether the device was reset since that epoch. */
 static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	uint64_t now = client_epoch(client, ordinal);
@@ -59,7 +61,10 @@ static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_
 	return now && now != epoch;
 }
 
-/* False: that epoch has ended. Else no call of another epoch runs until device_call_end(). Waits for those of an earlier one. */
+/*
+ * Waits for the calls of an earlier epoch, then begins a call: until device_call_end() no call of another epoch runs.
+ * False: the epoch has ended, and no call begins.
+ */
 static bool device_call_begin(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	struct calls *of = &calls[client->device->kind][ordinal];
@@ -88,7 +93,7 @@ static void device_call_end(const struct gpub_client *client, int ordinal)
 
 /* ---- opening ---- */
 
-/* An unused device has no epoch: it is used first, so that the next reset is seen. */
+/* The device's present epoch. An unused device has none: so it is used first, for the next reset to be seen. */
 static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *epoch)
 {
 	int error = 0;
@@ -113,7 +118,7 @@ static int chunk_map(const struct gpub_client *client, const struct mapping *map
 	return error;
 }
 
-/* The chunks that came, from that one on, in each view that there is. */
+/* Maps the chunks that have come, from number `first` on, in each view that is mapped. */
 static int chunks_map(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant, unsigned first)
 {
 	const struct chunks *chunks = &client->chunks;
@@ -130,7 +135,7 @@ static int chunks_map(const struct gpub_client *client, const struct mapping *ma
 	return error;
 }
 
-/* No lease had it: there is no work to wait for. */
+/* Closes memory that no lease has had, so that there is no work to wait for. */
 static void memory_close_unused(const struct device *device, struct mapping *mapping)
 {
 	void *base = mapping->base[view_of(mapping->opened.rights)];
@@ -142,7 +147,7 @@ static void memory_close_unused(const struct device *device, struct mapping *map
 	memset(mapping->base, 0, sizeof mapping->base);
 }
 
-/* What map() is to open: the first chunk that came, or all of the memory where the handle is enough. */
+/* What map() is to open: the first chunk that has come or, if the handle is enough, all of the memory. */
 static struct device_memory memory_of(const struct gpub_client *client, const struct device_handle *handle,
 				      const struct mapping *mapping)
 {
@@ -159,7 +164,7 @@ static struct device_memory memory_of(const struct gpub_client *client, const st
 	return memory;
 }
 
-/* For leases with the rights that the first one asked for. */
+/* Maps the view that the first lease needs, with all chunks that have come. */
 static int memory_map(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
 {
 	const struct wire_grant *grant = &mapping->opened;
@@ -194,7 +199,7 @@ static int memory_open(const struct gpub_client *client, const struct device_han
 	return error;
 }
 
-/* False: a reset came between, so the result is unknown; an open handle is closed. */
+/* False: a reset came in between, so *error says nothing. If the memory was opened, it is closed again. */
 static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping, int *error)
 {
 	bool same;
@@ -231,7 +236,7 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 	mapping->opened = *grant;
 	mapping->size = grant->span;
 	mapping->ordinal = ordinal;
-	mapping->quiesced = true; /* until somebody acquires it */
+	mapping->quiesced = true; /* no lease was taken yet */
 	error = grant_unseal(client, grant, &handle);
 	CRASH_POINT(handle_unsealed);
 	if (!error) {
@@ -253,8 +258,8 @@ bool mapping_is_lost(const struct gpub_client *client, const struct mapping *map
 }
 
 /*
- * Unmaps one view. Waits for the work on it, unless that is known to be done. A reset ends all work, and leaves the
- * view where it is if it does not end mappings of this kind (facts.md).
+ * Unmaps one view. done: no work is left on it; else waits for the work. A reset ends all work, but leaves the view
+ * mapped unless the kind of export has ends_at_reset.
  */
 static int view_unmap(const struct gpub_client *client, const struct mapping *mapping, void *base, bool done)
 {
@@ -269,10 +274,7 @@ static int view_unmap(const struct gpub_client *client, const struct mapping *ma
 	return error;
 }
 
-/*
- * The close of the first view waits for the work on both. So the second one is only unmapped, unless each close of this
- * kind waits.
- */
+/* Closing the first view waits for the work on both. So the second is only unmapped, unless each close waits. */
 static int views_unmap(const struct gpub_client *client, struct mapping *mapping)
 {
 	bool may_unmap = !mapping_export(mapping)->close_waits, done = may_unmap && mapping->quiesced;
@@ -291,7 +293,7 @@ static int views_unmap(const struct gpub_client *client, struct mapping *mapping
 	return error;
 }
 
-/* From the view that it has; where there is one address for both, that one, which was read-only. Not locked. */
+/* Makes a view from the other one; at an address common to both, makes that one writable. Without client->lock. */
 static int view_make(const struct gpub_client *client, const struct mapping *mapping, enum view view, void **base)
 {
 	int error;
@@ -308,7 +310,10 @@ static int view_make(const struct gpub_client *client, const struct mapping *map
 	return error;
 }
 
-/* One thread at a time. A reset may end the caller's hold, but nobody closes the mapping meanwhile. Locked. */
+/*
+ * Lets one thread at a time change the mapping. A reset may end the caller's hold, but no thread closes the mapping
+ * before change_end(). Under client->lock.
+ */
 static void change_begin(struct gpub_client *client, struct mapping *mapping)
 {
 	mapping->syncing++;
@@ -350,7 +355,7 @@ int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view 
 	return error;
 }
 
-/* Not locked. */
+/* Without client->lock. */
 static int views_extend(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant)
 {
 	int error;
@@ -402,7 +407,7 @@ int mapping_unmap(struct gpub_client *client, struct mapping *mapping)
 	error = export->views ? views_unmap(client, mapping) :
 				client->device->close(mapping->ordinal, mapping->base[VIEW_READ]);
 	device_call_end(client, mapping->ordinal);
-	/* a reset came first, and closed it */
+	/* no error if a reset came first, and closed the handle */
 	return error && mapping_is_lost(client, mapping) ? 0 : error;
 }
 
@@ -492,7 +497,7 @@ struct record *mapping_record(const struct mapping *mapping, uint64_t serial)
 	return NULL;
 }
 
-/* Shown in a trace only: no call fails, the memory is kept. */
+/* Makes a range in a trace, and no more: no call fails, and the memory is kept. */
 static void say_unsupported(void)
 {
 	TRACE("this driver's closes do not wait for work: return leases in stream order");
@@ -506,7 +511,7 @@ int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 
 	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
-	/* else a reset has ended all queued work */
+	/* if the epoch is over, a reset has ended all queued work */
 	if (!error && device_call_begin(client, mapping->ordinal, mapping->epoch)) {
 		TRACE("sync");
 		error = client->device->sync(mapping->ordinal, views ? NULL : &handle, mapping->size);

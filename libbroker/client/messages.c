@@ -22,7 +22,7 @@
 
 /* ---- a grant ---- */
 
-/* Also the broker's message is used only after it was checked. */
+/* The broker's message, too, is used only after this check. -EPROTO: it is invalid. */
 static int grant_check(const struct gpub_client *client, const struct wire_grant *grant)
 {
 	const struct board_header *board = client->board.header;
@@ -37,13 +37,13 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	return 0;
 }
 
-/* This user, root and the broker's user: GPUB_MINE means that the program trusts their buffers. */
+/* Whether GPUB_MINE allows the owner: this user, root or the broker's user, whose buffers the program trusts. */
 static bool is_mine(const struct gpub_client *client, uint32_t owner)
 {
 	return owner == client->user || !owner || owner == client->broker;
 }
 
-/* All members are set before the state becomes OPEN. */
+/* Sets all members of the record, then its state to OPEN. Under client->lock. */
 static void record_open(struct gpub_client *client, struct record *record, const struct wire_grant *grant,
 			struct mapping *mapping, struct timeline_map *timeline)
 {
@@ -94,9 +94,9 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 }
 
 /*
- * Keeps a mapping that cannot be closed, and its grant. The broker names that grant again in answers for buffers of the
- * same memory. A client that did not find it would take it for just closed, and request it again without end. So if the
- * mapping cannot even be listed, the connection is shut down.
+ * Keeps a mapping that cannot be closed, and its grant. The broker names that grant again in answers for buffers of
+ * the same memory. If mapping_find() did not find the grant, this client would take the mapping for just closed, and
+ * request it without end. So if the mapping cannot be listed, the connection is shut down.
  */
 static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 {
@@ -125,7 +125,7 @@ static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 	free(mapping);
 }
 
-/* The record that waits for it; NULL: a disconnect is in progress, and nothing is opened. */
+/* The record that waits for the grant. NULL: there is none, or a disconnect is in progress, and nothing is opened. */
 static struct record *grant_record(struct gpub_client *client, uint64_t request)
 {
 	struct record *record;
@@ -145,8 +145,9 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
 }
 
 /*
- * -ESTALE: a disconnect has begun, and may have closed the listed mappings already. -EAGAIN: a reset may have closed
- * the handle. -EPROTO: of two mappings with one number one would never be closed.
+ * Adds the mapping to the client, and opens the record. -ESTALE: a disconnect has begun, and may have closed the
+ * listed mappings already. -EAGAIN: a reset may have closed the handle. -EPROTO: the grant is listed, and of two
+ * mappings one would never be closed.
  */
 static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			   struct mapping *mapping, struct timeline_map *timeline)
@@ -166,7 +167,7 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	return error;
 }
 
-/* After an error *mapping is NULL, or open and not listed. */
+/* Opens and publishes a mapping. After an error *mapping is NULL, or open and not listed. */
 static int mapping_make(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			struct timeline_map *timeline, struct mapping **mapping)
 {
@@ -205,7 +206,7 @@ static void on_new_grant(struct gpub_client *client, const struct wire_grant *gr
 		record_refuse(client, record, error);
 }
 
-/* It joins a mapping that is being closed, and is released with it: then the acquirer asks again. */
+/* Adds the record to a mapping that is being closed, and is released with it: then the acquirer asks again. */
 static void record_join_closing(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 				struct mapping *mapping)
 {
@@ -217,7 +218,7 @@ static void record_join_closing(struct gpub_client *client, const struct wire_gr
 	pthread_cond_broadcast(&client->changed);
 }
 
-/* Adds the record to a mapping that this process has. Locked. */
+/* Adds the record to a mapping that this process has, or releases the record. Under client->lock. */
 static int share(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 		 struct timeline_map *timeline)
 {
@@ -225,8 +226,8 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 
 	CRASH_POINT(mapping_shared);
 	if (client->leaving)
-		return 0; /* all is about to be closed, and no caller waits */
-	if (!mapping) /* our CLOSED crossed the GRANT, and ends that grant in the broker: the acquirer asks again */
+		return 0; /* a disconnect is about to close everything, and no caller waits */
+	if (!mapping) /* our CLOSED crossed the GRANT, and ends the grant in the broker: the acquirer asks again */
 		record_release(client, record, -EAGAIN, "the mapping was just closed");
 	else if (mapping->leaked)
 		return error_set(-EIO, "the mapping of '%s' failed to close before: only a new process can map its "
@@ -243,7 +244,7 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 	return 0;
 }
 
-/* The buffer grew: what came of it is mapped behind what this process has. */
+/* If chunks have come with the GRANT, because the buffer grew: maps them behind what this process has mapped. */
 static int extend(struct gpub_client *client, const struct wire_grant *grant)
 {
 	struct mapping *mapping;
@@ -260,7 +261,7 @@ static int extend(struct gpub_client *client, const struct wire_grant *grant)
 	return error;
 }
 
-/* What came is not mapped, and does not come again: the mapping is closed when it can be. */
+/* If chunks have come and were not mapped, has the mapping closed as soon as possible: they do not come again. */
 static void lacks_chunks(struct gpub_client *client, const struct wire_grant *grant)
 {
 	struct mapping *mapping;
@@ -316,7 +317,7 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 
 /* ---- notices, replies ---- */
 
-/* If no mapping has that grant, the notice crossed our CLOSED: nothing is left to do. */
+/* If no mapping has the grant, the notice crossed our CLOSED, and there is nothing to do. */
 static void on_notice(struct gpub_client *client, const struct wire_grant_id *id)
 {
 	struct mapping *mapping;
@@ -335,7 +336,7 @@ static void on_notice(struct gpub_client *client, const struct wire_grant_id *id
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* The one that waits for an answer with that number, or NULL. */
+/* The call that waits for the answer with that number, or NULL. Under client->lock. */
 static struct call *call_find(const struct gpub_client *client, uint64_t request)
 {
 	struct call *call;
@@ -346,7 +347,7 @@ static struct call *call_find(const struct gpub_client *client, uint64_t request
 	return call;
 }
 
-/* Of an answer that nobody waits for, or nobody asked for in parts, it is dropped. */
+/* Writes a part of an answer to the file of the call that waits for it. Drops it if there is no such call or file. */
 static void on_part(struct gpub_client *client, const struct wire_message *message)
 {
 	const struct wire_part *part = &message->part;

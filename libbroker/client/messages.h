@@ -15,10 +15,10 @@
 
 struct gpub_client;
 
-/* As the reader: handles the message, and takes over its descriptor (-1: none). False: it was the last message. */
+/* For the reader: handles the message, and takes over its descriptor (-1: none). False: no message follows. */
 bool messages_handle(struct gpub_client *client, const struct wire_message *message, int fd);
 
-/* The broker is gone: wakes all waiters, because no answer will come. */
+/* For the reader, when no more messages will come: sets CLIENT_LOST and wakes all waiters with an error. */
 void messages_ended(struct gpub_client *client);
 
 #endif

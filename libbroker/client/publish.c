@@ -2,8 +2,8 @@
 /*
  * publish.c - gpub_seal, gpub_rename: from a buffer that one process writes to a version that all may read.
  *
- * The broker decides both. Here a seal also takes GPUB_WRITE from this client's records of the buffer, so that neither an acquire of a
- * mapped buffer nor a renewal gets it. Owns nothing.
+ * The broker decides both. A seal also takes GPUB_WRITE from this client's records of the buffer, so that neither an
+ * acquire of a mapped buffer nor a renewal gets GPUB_WRITE. Owns nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "records.h"
 #include "table.h"
 
-/* On every device. A GRANT that came before the seal's answer is in the records already: messages are handled in order. */
+/* Of all devices. A GRANT that came before the seal's answer is in its record: messages are handled in order. */
 static void records_seal(struct gpub_client *client, const char *name)
 {
 	struct record *record;

@@ -16,39 +16,38 @@
 #include "common/socket.h"
 #include "messages.h"
 
-#define SPIN_US        25     /* longer than a broker on another processor needs, shorter than a sleep costs */
-#define SPIN_PAUSES    10     /* the pause doubles so often with misses in a row */
-#define LOOK_US        200000 /* how late a reader may notice that its deadline has passed, or the link is lost */
-#define WATCH_TRIES    100    /* a tenth of a second */
+#define SPIN_US        25     /* longer than a broker on another processor takes to answer; a sleep costs more */
+#define SPIN_PAUSES    10     /* limit on spin.misses: the pause doubles with each */
+#define LOOK_US        200000 /* limit on a read: so late a reader may notice a passed deadline or a lost link */
+#define WATCH_TRIES    100    /* with WATCH_PAUSE_US: a tenth of a second */
 #define WATCH_PAUSE_US 1000
 
-/* No message comes any more, so present and later callers must not wait for answers. As the reader. */
+/* For the reader: no message comes any more, so no caller may wait for an answer from now on. Returns -ECONNRESET. */
 static int reading_end(struct gpub_client *client)
 {
 	client->over = true;
-	/* and the service thread ends; a broker must see it where the program closed the watch alone */
+	/* ends the service thread; if the link is lost, the broker must see the end, too */
 	link_shutdown(&client->link, atomic_load(&client->link.lost) ? SHUT_RDWR : SHUT_RD);
 	messages_ended(client);
 	return -ECONNRESET;
 }
 
-/* As the reader. */
+/* For the reader. */
 static void end_if_lost(struct gpub_client *client)
 {
 	if (!client->over && !link_stands(&client->link))
 		reading_end(client);
 }
 
-/* Which events wake the service thread. As the reader. */
+/* For the reader: sets which events wake the service thread. False: the link is lost, or memory is short. */
 static bool watch_for(struct gpub_client *client, uint32_t events)
 {
 	return link_is_fresh(&client->link) && link_watch_for(&client->link, events);
 }
 
 /*
- * Level-triggered: messages that arrived without events wake the service thread as soon as events are set again. That
- * must succeed, or no thread would read. The kernel may be short of memory for a moment; after that the socket is shut
- * down.
+ * As watch_for(), which must succeed, or no thread would read: if the kernel stays short of memory, the socket is
+ * shut down. The watch is level-triggered: messages that have come meanwhile wake the service thread at once.
  */
 static void watch_on(struct gpub_client *client, uint32_t events)
 {
@@ -90,7 +89,7 @@ bool receiver_begin(struct gpub_client *client)
 	return false;
 }
 
-/* If notices came meanwhile, the service thread must retire what they name: EPOLLOUT wakes it at once. */
+/* If notices have come, the service thread must retire what they name: EPOLLOUT wakes it at once. */
 void receiver_end(struct gpub_client *client)
 {
 	uint32_t events = EPOLLIN;
@@ -103,7 +102,10 @@ void receiver_end(struct gpub_client *client)
 	pthread_mutex_unlock(&client->reading);
 }
 
-/* A descriptor comes with a message that is alone in its packet. False: one was the last message. */
+/*
+ * Handles all messages of a packet. A descriptor belongs to the first message, which is then the only one. False: a
+ * message was invalid, or was the last one.
+ */
 static bool handle_packet(struct gpub_client *client, const struct socket_packet *packet)
 {
 	bool more = true;
@@ -111,7 +113,7 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 	for (unsigned i = 0; more && i < packet->count; i++) {
 		int fd = i ? -1 : packet->extra.fd;
 
-		if (packet->message[i].type == WIRE_GRANT) /* to open memory takes long */
+		if (packet->message[i].type == WIRE_GRANT) /* opening memory takes long */
 			client->link.fresh = false;
 		more = !socket_packet_check(packet, i);
 		if (more)
@@ -122,14 +124,14 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 	return more;
 }
 
-/* -EAGAIN: no message is there, or came in LOOK_US. -ECONNRESET: none will come. */
+/* Reads and handles one packet. -EAGAIN: none has come (within LOOK_US, unless MSG_DONTWAIT). -ECONNRESET: the end. */
 static int read_some(struct gpub_client *client, int flags)
 {
 	int error = socket_receive_packet(client->link.sock.fd, client->packet, true, flags);
 
 	if (error == -EAGAIN)
 		return error;
-	/* also after LEFT: no thread reads on */
+	/* LEFT, too, ends the reading */
 	return !error && handle_packet(client, client->packet) ? 0 : reading_end(client);
 }
 
@@ -142,10 +144,11 @@ static int read_sleeping(struct gpub_client *client)
 }
 
 /*
- * Most answers come soon, and to sleep costs more than to poll for a few microseconds. After a miss (the broker has no
- * processor to itself, sleeps, or waits for others) the next answers are slept for, twice as many with each miss. Each
- * type of request has its own count: a drain says nothing about the next stat. An answer that is there at the first
- * poll is no hit: on one processor the broker ran in between.
+ * Polls for the next packet for SPIN_US, then sleeps. Most answers come soon, and a sleep costs more than polling for
+ * a few microseconds. After a miss (the broker has no processor to itself, sleeps, or waits for others) the next
+ * answers are slept for at once, twice as many with each miss. Each type of request has its own count: a drain says
+ * nothing about the next stat. An answer that the first poll finds is not counted as a hit: on one processor the
+ * broker ran in between.
  */
 static int read_soon(struct gpub_client *client, struct spin *spin)
 {
@@ -174,10 +177,7 @@ static int read_soon(struct gpub_client *client, struct spin *spin)
 	return read_sleeping(client);
 }
 
-/*
- * Behind a read that was in vain. Sleeps without reading, so that nothing is read from a number that became another
- * file's.
- */
+/* After a read that found nothing: sleeps, checks that the number is still the socket's, and reads. */
 static int read_late(struct gpub_client *client)
 {
 	if (!link_is_fresh(&client->link))
@@ -188,7 +188,7 @@ static int read_late(struct gpub_client *client)
 	return link_is_fresh(&client->link) ? read_some(client, MSG_DONTWAIT) : reading_end(client);
 }
 
-/* While a caller reads, the service thread does not retire what is due, and the caller's answer may depend on that. */
+/* Whether the request is answered. Retires what is due, as no other thread does: the answer may depend on it. */
 static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct gpub_client *, void *), void *context)
 {
 	bool done;

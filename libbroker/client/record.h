@@ -2,9 +2,10 @@
 /*
  * record.h - what this process knows of one buffer on one device: its grant, its mapping, its slots.
  *
- * The state is one word: grant << 2 | enum record_state, M in the model (tests/model/README.md). A hold (hold.h) that
- * was published and then found the record OPEN pins all other members: a close sets CLOSING first and scans the slots
- * after that. Records are reused for other buffers but never freed, because stale leases lead to them (records.h).
+ * The state is one word: grant << 2 | enum record_state, M in the model (tests/model/README.md). While a hold
+ * (hold.h) exists that was published before the record was found OPEN, all other members stay as they are: a close
+ * sets CLOSING first and scans the slots after that. Records are reused for other buffers but never freed, because
+ * stale leases lead to them (records.h).
  */
 #ifndef GPUB_RECORD_H
 #define GPUB_RECORD_H
@@ -29,56 +30,57 @@ enum record_state { RECORD_NONE = 0, RECORD_REQUESTED, RECORD_OPEN, RECORD_CLOSI
 #define RECORD_GRANT(word)        ((word) >> 2)
 
 #define NAME_WORDS  (NAME_SIZE / 8)
-#define SLOT_BLOCKS 12 /* of 2, 4, 8 ... slots */
+#define SLOT_BLOCKS 12 /* blocks of slots at most; they have 2, 4, 8 ... slots */
 #define SLOTS_FIRST 2u
 
 struct record {
-	/* what an acquire and a renew read: one cache line, and the key in the line that is fetched with it */
+	/* what an acquire and a renew read: one cache line; the key is in the next line, which is fetched as well */
 	_Alignas(128) _Atomic uint64_t state;       /* RECORD_WORD() */
 	const _Atomic uint64_t *_Atomic generation; /* the buffer's generation word in the board, W in the model */
-	/* from here to lease_device fixed while OPEN or CLOSING, but for what is atomic */
-	uint64_t                live;       /* the generation word while the buffer is live */
-	void *_Atomic           ptr[VIEWS]; /* the buffer in its mapping; NULL: that view is not mapped yet */
+	/* from here to lease_device: constant while OPEN or CLOSING, except the atomic members */
+	uint64_t                live;       /* value of *generation while the buffer is live */
+	void *_Atomic           ptr[VIEWS]; /* the buffer's address in each view; NULL: the view is not mapped yet */
 	uint64_t                size;
-	_Atomic uint32_t        rights; /* with GPUB_MINE where the owner allows it; acquires add to them, a seal takes GPUB_WRITE */
-	int32_t                 lease_device;
-	_Atomic uint32_t        index;  /* of the key: the broker's index of the device that the buffer is opened on */
-	_Atomic uint32_t        blocks; /* of slots; changed after last */
+	_Atomic uint32_t        rights; /* rights that leases may have; acquires add some, a seal removes GPUB_WRITE */
+	int32_t                 lease_device; /* member `device` of leases: the ordinal, or GPUB_HOST */
+	_Atomic uint32_t        index;  /* part of the key: the broker's index of the device of the mapping */
+	_Atomic uint32_t        blocks; /* number of blocks of slots; stored after last */
 
-	struct slot *_Atomic last;         /* the last block of slots: two more slots than in all blocks before it */
-	_Atomic uint64_t name[NAME_WORDS]; /* the key, changed under the table's sequence lock */
-	uint64_t         hash;
+	struct slot *_Atomic last;         /* the last block, which has two more slots than all other blocks together */
+	_Atomic uint64_t name[NAME_WORDS]; /* part of the key: the name; changed under the table's sequence lock */
+	uint64_t         hash;             /* hash of the key */
 
-	/* fixed while OPEN or CLOSING */
+	/* constant while OPEN or CLOSING */
 	struct mapping      *mapping;
 	_Atomic uint64_t     serial;
-	uint64_t             offset; /* in its allocation */
-	uint64_t             room;   /* bytes from there on that belong to no other buffer */
-	uint32_t             flags, owner; /* owner: uid, when it was mapped */
+	uint64_t             offset; /* bytes from the beginning of the allocation */
+	uint64_t             room;   /* bytes from offset on that belong to no other buffer */
+	uint32_t             flags;  /* as gpub_info.flags */
+	uint32_t             owner;  /* uid of the buffer's owner when it was granted */
 	gpub_layout          layout;
-	int32_t              ordinal;
-	struct timeline_map *_Atomic timeline;
-	struct device_watch  watch[VIEWS]; /* for overruns */
+	int32_t              ordinal; /* the device's ordinal in this process */
+	struct timeline_map *_Atomic timeline; /* NULL: the buffer has no timeline */
+	struct device_watch  watch[VIEWS]; /* by view: to detect writes beyond the buffer */
 
-	struct slot     *block[SLOT_BLOCKS]; /* added, never removed */
-	_Atomic uint32_t cursor; /* hint: where the last scan of all slots found a free one */
+	struct slot     *block[SLOT_BLOCKS]; /* the blocks of slots; added, never removed */
+	_Atomic uint32_t cursor; /* hint: number of the slot that the last scan found idle */
 
 	/* under the client's lock */
-	uint32_t       number;   /* among all records */
-	uint64_t       request;  /* REQUESTED: the number of its ACQUIRE */
-	struct waiter *waiters;  /* callers that wait for its state to change */
-	bool           attached; /* in the table */
-	bool           forced;   /* a reset ended a lease of it: a call that was given that lease may be under way */
-	bool           unlinked; /* its buffer is: in client->due */
-	bool           sealed;   /* its buffer is, as gpub_seal() learned: GPUB_WRITE is not added any more */
-	uint64_t       passed[2]; /* the last pass of cache_retire() that came to it, without and with synchronising */
-	struct record *due_prev, *due_next;
-	struct record *mapping_prev, *mapping_next; /* in the mapping's list */
-	struct record *next;                        /* among all records */
-	struct record *free_prev, *free_next;
+	uint32_t       number;   /* index in record_arena.numbered, and low bits of the record's request numbers */
+	uint64_t       request;  /* number of the latest ACQUIRE or REDEEM */
+	struct waiter *waiters;  /* list of callers that wait for the state to change */
+	bool           attached; /* the record is in the table */
+	bool           forced;   /* a reset ended a held lease; a call with that lease may still use the timeline */
+	bool           unlinked; /* the buffer was unlinked; the record is in client->due */
+	bool           sealed;   /* the buffer is known to be sealed: GPUB_WRITE is not added to rights */
+	uint64_t       passed[2]; /* number of the last cache_retire() that visited the record, by its argument sync */
+	struct record *due_prev, *due_next; /* in client->due */
+	struct record *mapping_prev, *mapping_next; /* in mapping->records */
+	struct record *next;                        /* in record_arena.all */
+	struct record *free_prev, *free_next;       /* in record_arena.free */
 };
 
-/* The buffer's name, for messages. A buffer that was redeemed has a key instead, which begins with '#' (delegate.c). */
+/* The buffer's name for messages. A buffer of a ticket has no name, but a key that begins with '#' (delegate.c). */
 static inline const char *record_title(const struct record *record)
 {
 	const char *name = (const char *)record->name;
@@ -86,30 +88,33 @@ static inline const char *record_title(const struct record *record)
 	return *name == '#' ? "(of a ticket)" : name;
 }
 
-/* A caller that waits for a record, on that caller's stack. */
+/* A caller that waits for the state of a record to change. On the caller's stack. */
 struct waiter {
-	uint64_t       state; /* it waits until the record has another one */
-	bool           done;  /* the record was released */
-	int            error; /* why; 0: it was closed */
-	char           text[ERROR_TEXT_MAX];
-	struct waiter *next;
+	uint64_t       state; /* the record's state when the wait began; the wait ends when the state differs */
+	bool           done;  /* the record was released, or leaked */
+	int            error; /* if done: negative errno of the release; 0: the buffer was closed */
+	char           text[ERROR_TEXT_MAX]; /* error message, if error is not 0 */
+	struct waiter *next;                 /* in record->waiters */
 };
 
-#define RECORD_NUMBER_BITS 24
+#define RECORD_NUMBER_BITS 24 /* low bits of a request's number: the number of its record */
 
 #define RECORDS_FREE_MIN 256
-#define SLOTS_CROWDED    (SLOTS_MAX / 4) /* when more slots than these are in use, the minimum does not count */
+#define SLOTS_CROWDED    (SLOTS_MAX / 4) /* if more slots are in use, free_min does not count */
 
 /*
- * The free list is first in, first out, and keeps at least free_min records: until a record is reused, the last leases
- * of its buffer can be renewed. One that was never open has no leases, and goes to the front.
+ * All records of a client. The free list is first in, first out, and keeps at least free_min records, because the
+ * last leases of a buffer can be renewed until its record is reused. A record that was never open has no leases, and
+ * goes to the front.
  */
 struct record_arena {
-	struct record  *all;
-	struct record  *free;
-	uint32_t        free_count, free_min;
-	struct record **numbered;
-	uint32_t        count, room;
+	struct record  *all; /* list of all records */
+	struct record  *free; /* list of free records; usually the head is reused first */
+	uint32_t        free_count; /* length of the list free */
+	uint32_t        free_min;   /* if free has no more records than this, a new one is made */
+	struct record **numbered; /* array of all records by number */
+	uint32_t        count;    /* number of records */
+	uint32_t        room;     /* size of numbered, in records */
 };
 
 #endif

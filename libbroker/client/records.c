@@ -60,8 +60,9 @@ static struct record *record_reuse(struct record_arena *pool, struct record *rec
 }
 
 /*
- * The record that was freed first, when enough others are free. A record keeps its slots. So when many slots are in use it is
- * the record that was freed last: a buffer that is created again and again then gets the slots of its predecessor.
+ * Returns the record that was freed first, if enough others are free, else a new one. A record keeps its slots. So if
+ * many slots are in use, returns the record that was freed last: a buffer that is created repeatedly then gets its
+ * predecessor's slots.
  */
 static struct record *record_take(struct gpub_client *client)
 {
@@ -91,7 +92,7 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 
 	if (!record)
 		goto no_memory;
-	/* before anybody can find it: each hold from now on is of the new buffer */
+	/* before a thread can find the record, so that each hold from now on is of the new buffer */
 	record_invalidate(record);
 	if (table_add(&client->table, record, name, index))
 		goto give_back;
@@ -179,7 +180,7 @@ void record_unwatch(struct gpub_client *client, struct record *record)
 		client->device->unwatch(&record->watch[view]);
 }
 
-/* If a call may still use the timeline, its reference stays until the client ends. */
+/* Drops the reference of the timeline. If a call may still use the timeline, it stays until the client ends. */
 static void timeline_leave(struct gpub_client *client, struct record *record)
 {
 	if (!record->forced)
@@ -211,7 +212,7 @@ void record_leak(struct gpub_client *client, struct record *record, int error, c
 	mapping_detach(record);
 	timeline_leave(client, record);
 	unlinked_clear(client, record);
-	/* without its grant: a notice that is still to come must find nothing to close */
+	/* the state has no grant, so that a later notice finds nothing to close */
 	atomic_store(&record->state, RECORD_WORD(0, RECORD_CLOSING));
 	waiters_tell(record, error, text);
 	pthread_cond_broadcast(&client->changed);
@@ -242,7 +243,7 @@ static bool waits_still(const struct record *record, const struct waiter *waiter
 	return !waiter->done && atomic_load(&record->state) == waiter->state;
 }
 
-/* Waits for a change, or for the end of a part of the wait. -ETIMEDOUT, -EINTR. Locked; releases the lock meanwhile. */
+/* Waits for a change, or for a part of the wait. 0, -ETIMEDOUT, -EINTR. Releases client->lock meanwhile. */
 static int wait_part(struct gpub_client *client, const struct timespec *deadline)
 {
 	struct timespec part;

@@ -2,8 +2,8 @@
 /*
  * records.h - a client's records: the buffer of each, the callers that wait for it, and the free list.
  *
- * Owns the pool of records and their states, from a request to the release. All of it is under the client's lock. Never
- * opens or closes a mapping, and sends nothing.
+ * Owns the pool of records and their states, from a request to the release. All functions are called under
+ * client->lock. Never opens or closes a mapping, and sends nothing.
  */
 #ifndef GPUB_RECORDS_H
 #define GPUB_RECORDS_H
@@ -16,56 +16,57 @@
 struct gpub_client;
 struct wire_message;
 
-/* A record in state NONE for this key, in the table. NULL, with the error message: memory is short. Locked. */
+/* Makes a record in state NONE for this name and device, in the table. NULL: out of memory, with the message set. */
 struct record *record_bind(struct gpub_client *client, const char *name, unsigned index);
 
-/* Takes it out of the table, if it is there: look-ups no longer find it. Locked. */
+/* Removes the record from the table, if it is in the table: look-ups do not find it any more. */
 void record_detach(struct gpub_client *client, struct record *record);
 
 /*
- * State NONE, out of the table, on no mapping, in the free list. Its waiters get the error (0: it was closed) and are
- * woken. Locked.
+ * Sets state NONE, takes the record out of table and mapping, puts it into the free list, and wakes its waiters.
+ * Their record_wait() returns error with text; error 0: the buffer was closed.
  */
 void record_release(struct gpub_client *client, struct record *record, int error, const char *text);
 
-/* Lists a waiter for the record to leave its present state. From then on the lock may be released. Locked. */
+/* Adds a waiter for the record to leave its present state. From then on the caller may release the lock. */
 void record_wait_begin(struct record *record, struct waiter *waiter);
 
-/* Takes the waiter off the list. Locked. */
+/* Removes the waiter from the record's list. */
 void record_wait_end(struct record *record, struct waiter *waiter);
 
 /*
- * Waits for that until the deadline (NULL: none), and takes the waiter off the list. -ETIMEDOUT, -EINTR, the error that the
- * record was released with, or 0: look at the record again. Locked; releases the lock meanwhile.
+ * Waits until the record leaves the state that it had at record_wait_begin(), and removes the waiter. 0: look at the
+ * record again; the error that the record was released with; -ETIMEDOUT: the deadline (NULL: none) has passed; or
+ * -EINTR. Releases client->lock meanwhile.
  */
 int record_wait(struct gpub_client *client, struct record *record, struct waiter *waiter,
 		const struct timespec *deadline);
 
-/* Its leases may use that view from now on, if it is mapped; the device checks for writes behind the buffer. Locked. */
+/* Lets leases use the view from now on, if it is mapped, and has the device check for writes beyond the buffer. */
 void record_view(struct gpub_client *client, struct record *record, enum view view);
-/* The device stops checking. Locked. */
+/* Has the device end the checks of all views. */
 void record_unwatch(struct gpub_client *client, struct record *record);
 
 /*
- * Its mapping failed to close: out of the table, on no mapping, CLOSING for good. The grant ends with this process. Its
- * waiters get the error. Locked.
+ * For a record whose mapping failed to close: takes it out of table and mapping, and leaves it CLOSING for good. The
+ * grant ends with this process. The waiters' record_wait() returns error with text.
  */
 void record_leak(struct gpub_client *client, struct record *record, int error, const char *text);
 
-/* Notes that its buffer is unlinked: the record is due to be retired. Locked. */
+/* Notes that the record's buffer is unlinked: the record is due to be retired. */
 void record_unlinked(struct gpub_client *client, struct record *record);
 
-/* State REQUESTED. Fills in the number of the message, which the caller must send; the waiter waits for the answer. Locked. */
+/* Sets state REQUESTED, numbers the message, which the caller must send, and adds a waiter for the answer. */
 void record_request_begin(struct gpub_client *client, struct record *record, struct waiter *waiter,
 			  struct wire_message *message);
 
-/* The broker gave its use those rights, too: unless a seal came in between, leases may have them. Locked. */
+/* Lets leases have rights that the broker has added; without GPUB_WRITE if the buffer was sealed meanwhile. */
 void record_add_rights(struct record *record, unsigned rights);
 
-/* Its buffer is sealed: no lease gets GPUB_WRITE any more. Locked. */
+/* Notes that the record's buffer is sealed: no lease gets GPUB_WRITE any more. */
 void record_seal(struct record *record);
 
-/* The record that waits for the answer to this request, or NULL. Locked. */
+/* The record that waits for the answer to this request, or NULL. */
 struct record *record_of_request(struct gpub_client *client, uint64_t request);
 
 #endif

@@ -10,12 +10,12 @@
 #include "common/error.h"
 #include "common/socket.h"
 
-#define SEND_TRIES    1000 /* a second */
+#define SEND_TRIES    1000 /* with SEND_PAUSE_US: a second */
 #define SEND_PAUSE_US 1000
 
 /*
- * The kernel may be short of memory for a moment. If it stays so, the connection is shut down: somebody would wait without end
- * for a request or a CLOSED that was never sent, whereas the service thread sees the shutdown and wakes all waiters.
+ * If the kernel stays short of memory, the connection is shut down, because a caller would wait without end for a
+ * request or a CLOSED that was never sent. The service thread sees the shutdown, and wakes all waiters.
  */
 int call_send(struct gpub_client *client, const struct wire_message *message)
 {
@@ -50,7 +50,7 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 	return error;
 }
 
-/* What nobody waits for. A failure means that the broker is gone, or the socket. */
+/* Sends a message that has no answer. If that fails, the broker or the socket is gone, as the reader will find. */
 static void tell(struct gpub_client *client, const struct wire_message *message)
 {
 	if (!link_check(&client->link))

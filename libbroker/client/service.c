@@ -14,8 +14,8 @@
 #define RETIRE_LAST_MS  128
 
 /*
- * A return wakes no thread, so what is due is tried again after pauses that double; a new notice starts with the
- * shortest one. -1: there is nothing that this thread can retire.
+ * Retires what is due. Returns the pause in ms before the next attempt, because a return wakes no thread: it doubles
+ * each time, and a new notice starts with the shortest one. -1: there is nothing that this thread can retire.
  */
 static int retire_pause(struct gpub_client *client, int pause)
 {

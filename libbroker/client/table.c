@@ -81,7 +81,7 @@ bool table_key_look(const struct table *table, struct table_key *key, const char
 	return true;
 }
 
-/* May run while a writer changes the record: then the version differs and the result is not used. */
+/* A writer may change the record meanwhile. Then the version differs, and the caller does not use the result. */
 bool table_is(const struct record *record, const struct table_key *key)
 {
 	if (atomic_load_explicit(&record->index, memory_order_relaxed) != key->index)
@@ -92,7 +92,7 @@ bool table_is(const struct record *record, const struct table_key *key)
 	return true;
 }
 
-/* The next record with that hash, in at most so many steps. */
+/* Finds the next record with that hash, from step *step of the search on. NULL: there is none. Counts *step up. */
 static inline struct record *next_of(struct table_array *array, uint64_t hash, uint32_t *step)
 {
 	while (*step < array->size) {
@@ -164,7 +164,7 @@ static void array_copy_live(struct table_array *array, struct table_array *from)
 	}
 }
 
-/* In place, so that names that come and go cost no memory. A reader in the array finds a changed version. */
+/* Copies in place, so that names that come and go cost no memory. A reader of the array finds a changed version. */
 static void array_overwrite(struct table_array *array, struct table_array *from)
 {
 	for (uint32_t i = 0; i < array->size; i++) {
@@ -176,7 +176,7 @@ static void array_overwrite(struct table_array *array, struct table_array *from)
 	}
 }
 
-/* Removes the tombstones; into a larger array if half of the entries are live. */
+/* Removes the tombstones; moves to an array of twice the size if half of the entries are live. */
 static int table_rebuild(struct table *table)
 {
 	struct table_array *old = atomic_load_explicit(&table->array, memory_order_relaxed);
@@ -204,7 +204,7 @@ int table_add(struct table *table, struct record *record, const char *name, unsi
 	struct table_key key;
 	int error = 0;
 
-	/* not only names: a redeemed buffer has a key that is no valid name (delegate.c) */
+	/* the name is not checked: a redeemed buffer has a key that is no valid name (delegate.c) */
 	key_fill(table, &key, name, strlen(name), index);
 	if ((table->used + 1) * 4 > array->size * 3)
 		error = table_rebuild(table);

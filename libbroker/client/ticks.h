@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ticks.h - when something happened, noted in one instruction and told in milliseconds only when somebody asks.
+ * ticks.h - timestamps that take one instruction, and are converted to milliseconds only when they are needed.
  *
- * A call of clock_gettime(2) costs more than all else that a wait notes. The processor's counter has no known rate, so two
- * readings of counter and clock tell it: one of the connect, one of the question. Owns nothing.
+ * A call of clock_gettime(2) costs more than all else that is noted of a wait. The processor's counter has no known
+ * rate: it follows from two readings of counter and clock, one at the connect and one at the conversion. Owns
+ * nothing.
  */
 #ifndef GPUB_TICKS_H
 #define GPUB_TICKS_H
@@ -26,7 +27,7 @@ static inline uint64_t ticks_now(void)
 #endif
 }
 
-/* One moment, by both. */
+/* One moment, by the counter and by CLOCK_MONOTONIC. */
 struct ticks_moment {
 	uint64_t ticks, ms;
 };
@@ -36,7 +37,7 @@ static inline struct ticks_moment ticks_moment(void)
 	return (struct ticks_moment){ .ticks = ticks_now(), .ms = now_ms(CLOCK_MONOTONIC) };
 }
 
-/* How many milliseconds before now that was; not longer ago than first. */
+/* Milliseconds from the timestamp `ticks` to now, at most those from first to now. */
 static inline uint64_t ticks_age_ms(uint64_t ticks, const struct ticks_moment *first, const struct ticks_moment *now)
 {
 	double part;

@@ -12,9 +12,9 @@
 
 #define LAND_FIRST_US 50
 #define LAND_LAST_US  1000
-#define CHECK_EVERY   256 /* scans: on a failed device no signal lands, so it is checked now and then */
+#define CHECK_EVERY   256 /* scans between two checks of the device, on which no signal lands if it has failed */
 
-/* map->signalling is held: no signal is queued meanwhile. After an end mark there is nothing to wait for. */
+/* True also after an end mark. The caller holds map->signalling, so that no signal is queued meanwhile. */
 static bool has_landed_locked(struct timeline_map *map)
 {
 	return timeline_map_landed(map) ||
@@ -32,8 +32,8 @@ static bool has_landed(struct timeline_map *map)
 }
 
 /*
- * Without a broker, and in a disconnect, the list only grows, at its head, and its members stay until the client has
- * ended. So it is read without the lock.
+ * Without a broker, and in a disconnect, the list grows only at its head, and its members stay until the client has
+ * ended. So the rest of the list is read without the lock.
  */
 static struct timeline_map *written_first(struct gpub_client *client)
 {
@@ -82,7 +82,7 @@ int timelines_land(struct gpub_client *client)
 #define ORPHANED_FIRST_MS 1
 #define ORPHANED_LAST_MS  128
 
-/* The mark of a dead writer: the waiters must not assume that the awaited work is done. */
+/* Writes the mark of a dead writer, because the waiters must not assume that the awaited work is done. */
 static bool map_end(struct timeline_map *map, bool landed)
 {
 	bool ended;
@@ -112,7 +112,7 @@ void timelines_end_now(struct gpub_client *client)
 	maps_end(client, false);
 }
 
-/* A pause, which a disconnect ends. False: a disconnect has begun. */
+/* Sleeps for `ms`, or until a disconnect begins. False: a disconnect has begun. */
 static bool orphaned_pause(struct gpub_client *client, unsigned ms)
 {
 	struct timespec until = client_deadline(ms);

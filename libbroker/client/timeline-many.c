@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-many.c - gpub_signal_many_on, gpub_wait_many_on: the same as for one timeline, by one operation of the stream.
+ * timeline-many.c - gpub_signal_many_on, gpub_wait_many_on: several timelines by one operation of the stream.
  *
- * All is checked and prepared before anything is queued, so that either all is queued or nothing. A signal locks its timelines
- * in the order of their addresses. Owns nothing.
+ * Everything is checked and prepared before the operation is queued, so either all words are queued or none. A signal
+ * locks its timelines in the order of their addresses. Owns nothing.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ struct member {
 	struct record       *record;
 	struct timeline_map *map;
 	uint64_t             value;
-	bool                 ended;
+	bool                 ended; /* the timeline has ended, so the wait is not noted */
 };
 
 static int members_read(struct member *members, const gpub_lease *const *leases, const uint64_t *values, unsigned count,
@@ -51,7 +51,7 @@ static int compare_maps(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* In the order in which they are locked. */
+/* Sorts the members into the order in which they are locked. -EINVAL: a timeline is there twice. */
 static int members_sort(struct member *members, unsigned count)
 {
 	qsort(members, count, sizeof *members, compare_maps);
@@ -80,7 +80,7 @@ static int signal_locked(struct member *members, unsigned count, void *stream)
 	return error;
 }
 
-/* One at a time: while one broker is asked, the timelines of another one are not held up. */
+/* Locks one timeline at a time, so that timelines of another broker are not held up while one broker is asked. */
 static int members_become_writers(struct member *members, unsigned count)
 {
 	int error = 0;

@@ -17,7 +17,7 @@
 #include "common/tables.h"
 #include "timeline-wait.h"
 
-/* The page exists and stays: an access beyond the end of its file would kill this process. */
+/* Whether the file has a whole page and cannot shrink: an access beyond its end would kill this process. */
 static bool page_whole(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -26,7 +26,7 @@ static bool page_whole(int fd)
 	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &st) && st.st_size >= TIMELINE_PAGE_SIZE;
 }
 
-/* A child must not share the page: copy-on-write would move it while the GPU uses it. */
+/* A child must not share the page, because copy-on-write would move it while the GPU uses it. */
 void *timeline_page_map(int fd, int protection)
 {
 	void *page;
@@ -113,7 +113,7 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, const struct w
 	return timeline_map_share(map);
 }
 
-/* Takes it out of all tables and lists but unused. */
+/* Removes the map from all tables and lists except unused. */
 static void map_unlist(struct gpub_client *client, struct timeline_map *map)
 {
 	HASH_DELETE(hh, client->timelines.by_serial, map);
@@ -122,7 +122,7 @@ static void map_unlist(struct gpub_client *client, struct timeline_map *map)
 	timeline_wait_forget(map);
 }
 
-/* busy: a stream may still use the page. Then it stays, as after a failure, when the device still has it registered. */
+/* Unregisters and unmaps a page. Keeps a registered one if busy (a stream may still use it), or after a failure. */
 static void page_destroy(const struct gpub_client *client, void *page, bool registered, bool busy)
 {
 	if (registered && (busy || client->device->page_unregister(page)))
@@ -168,7 +168,7 @@ void timeline_map_write(struct timeline_map *map, struct timeline_page *page)
 /* ---- giving back ---- */
 
 #define UNUSED_MOST 1024
-#define UNUSED_PART 16 /* this part of the bound on mappings bounds the unused timelines, too, up to UNUSED_MOST */
+#define UNUSED_PART 16 /* 1/UNUSED_PART of the limit on mappings limits the unused timelines, up to UNUSED_MOST */
 
 bool timeline_maps_full(const struct gpub_client *client)
 {
@@ -184,7 +184,7 @@ static bool buffer_is_gone(const struct timeline_map *map)
 	return word >> 2 != map->serial || (word & 3) == BOARD_FREE;
 }
 
-/* Without a broker, the timelines that this process writes are timeline-end.c's. */
+/* Whether no stream can use the map. Without a broker, maps that this process writes stay, for timeline-end.c. */
 static bool may_go(const struct gpub_client *client, struct timeline_map *map)
 {
 	if (timeline_wait_parked(map))
@@ -193,7 +193,7 @@ static bool may_go(const struct gpub_client *client, struct timeline_map *map)
 				  timeline_map_landed(map));
 }
 
-/* Checks so many unused maps, and returns those that may go, in a list of their own. */
+/* Checks at most `scans` unused maps. Removes those that may go, and returns them as a list. */
 static struct timeline_map *unused_take(struct gpub_client *client, unsigned scans)
 {
 	struct timeline_maps *maps = &client->timelines;
@@ -229,7 +229,7 @@ void timeline_maps_give_back(struct gpub_client *client, bool all)
 	pthread_mutex_lock(&client->lock);
 }
 
-/* A signal that was not seen to have landed. */
+/* Whether a signal was not seen to have landed. */
 static bool any_in_flight(const struct gpub_client *client)
 {
 	struct timeline_map *map;
@@ -240,7 +240,7 @@ static bool any_in_flight(const struct gpub_client *client)
 	return false;
 }
 
-/* All mappings are closed, so a stream that is not done is one that closes do not wait for. To unregister might wait for it. */
+/* All mappings are closed, so closes did not wait for a stream that is not done: to unregister might wait for it. */
 void timeline_maps_forget(struct gpub_client *client)
 {
 	bool busy = timeline_waits_parked() || any_in_flight(client);

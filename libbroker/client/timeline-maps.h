@@ -3,12 +3,12 @@
  * timeline-maps.h - the timelines that a client has mapped.
  *
  * Owns the maps: one for each buffer with a timeline that this process has mapped, found by the buffer's serial. A
- * grant creates them, and records refer to them. A map without a reference is unused and is given back: its pages are
- * unregistered and unmapped. To unregister waits for the process's kernels, as a close does, so it happens in the same
- * calls (gpub_connect(3), "Closing waits"). A page that was never registered is unmapped at once. Never gives back what
- * a stream may still use: a page whose awaited value is not reached, or whose signal has not landed. Nor the page of a
- * writer whose buffer exists, because its readers are released through it when the broker is gone. All of it is under
- * the client's lock, unless said otherwise.
+ * grant creates a map, and records refer to it. A map without a reference is unused, and is destroyed later: its
+ * pages are unregistered and unmapped. To unregister a page waits for the process's kernels, as a close does, so it
+ * is done in the same calls (gpub_connect(3), "Closing waits"). A page that was never registered is unmapped at once.
+ * A map stays if a stream may still use its page: an awaited value is not reached, or a signal has not landed. A
+ * writer's map also stays while the buffer exists, because the writer releases the readers through its page when the
+ * connection is lost. All functions are under client->lock, unless said otherwise.
  */
 #ifndef GPUB_TIMELINE_MAPS_H
 #define GPUB_TIMELINE_MAPS_H
@@ -20,32 +20,33 @@
 struct gpub_client;
 struct wire_grant;
 
-/* Maps the page in fd after checking it. NULL: error set. */
+/* Checks and maps the page in the file fd. NULL: failed, with the error message set. */
 void *timeline_page_map(int fd, int protection);
 
 /*
- * The map of the buffer in that grant, created from fd if there is none, with a new reference. timeline_map_put() takes
- * the reference away. NULL: error set.
+ * The map of the buffer in that grant, with a new reference, which timeline_map_put() removes. Made from the page in
+ * fd if there is none. NULL: failed, with the error message set.
  */
 struct timeline_map *timeline_map_get(struct gpub_client *client, const struct wire_grant *grant, int fd);
-void timeline_map_put(struct gpub_client *client, struct timeline_map *map); /* NULL is fine */
+void timeline_map_put(struct gpub_client *client, struct timeline_map *map); /* NULL is allowed */
 
-/* From now on this session is its writer, through that page. Under map->signalling; takes the client's lock. */
+/* Makes this session the timeline's writer, by that writable page. Under map->signalling; takes client->lock. */
 void timeline_map_write(struct timeline_map *map, struct timeline_page *page);
 
-/* Whether so many are unused that an acquire has to give some back. */
+/* Whether so many maps became unused that an acquire has to call timeline_maps_give_back(). */
 bool timeline_maps_full(const struct gpub_client *client);
 
 /*
- * Gives back unused maps. all: checks each; else two for each map that became unused since the last time, so that the
- * work does not grow with the maps that cannot be given back yet. Releases the lock meanwhile. Does nothing in a
- * disconnect, which first waits for signals to land.
+ * Destroys unused maps that no stream uses. all: checks each; else two for each map that became unused since the last
+ * call, so that the work does not grow with the number of maps that must stay. Releases the lock meanwhile. Does
+ * nothing in a disconnect, which first waits for signals to land.
  */
 void timeline_maps_give_back(struct gpub_client *client, bool all);
 
 /*
- * At disconnect, when no other thread uses the client: gives back all maps, because another broker's serials are other
- * buffers'. Registered pages stay mapped if a stream has not done a wait or a signal yet. Not locked.
+ * At the end of a disconnect, when no other thread uses the client: destroys all maps, because serials of another
+ * broker mean other buffers. Registered pages stay mapped if a stream has not done a wait or a signal yet. Without
+ * client->lock.
  */
 void timeline_maps_forget(struct gpub_client *client);
 

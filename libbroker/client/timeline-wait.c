@@ -14,9 +14,9 @@
 unsigned timeline_abandon_ms = 30000;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken after every other lock */
-static struct timeline_map *awaited;
-static _Atomic bool         any; /* hint: there are some */
-static _Atomic unsigned     threads; /* how many wait */
+static struct timeline_map *awaited; /* list of the maps with waits of streams */
+static _Atomic bool         any;     /* hint: that list is not empty */
+static _Atomic unsigned     threads; /* number of threads that wait */
 
 static void list_remove(struct timeline_map *map)
 {
@@ -32,7 +32,7 @@ static void list_add(struct timeline_map *map)
 	atomic_store(&any, true);
 }
 
-/* Those that are reached leave. True: there is room. */
+/* Removes the waits that are reached. True: there is room for another one. */
 static bool parked_clear(struct timeline_map *map)
 {
 	uint64_t word = timeline_word(map);
@@ -47,6 +47,7 @@ static bool parked_clear(struct timeline_map *map)
 
 #define DEVICE_BIT(ordinal) (UINT64_C(1) << ((ordinal) & 63))
 
+/* Adds a wait, for which parked has no room, to map->dropped. */
 static void drop(struct timeline_map *map, uint64_t word, const struct parked_wait *wait)
 {
 	struct dropped_waits *dropped = &map->dropped;
@@ -68,17 +69,20 @@ static struct parked_wait *highest_of(struct timeline_map *map)
 	return highest;
 }
 
-/* Behind some that had no room, which is what a program that queues its work far ahead does with each. */
+/*
+ * If a dropped wait is not reached and the value is not lower: adds the value to the dropped waits, and returns true.
+ * A program that queues its work far ahead does that with most of its waits.
+ */
 static bool drop_behind(struct dropped_waits *dropped, uint64_t word, uint64_t value, int32_t ordinal)
 {
-	if (value < dropped->highest || timeline_reached(word, dropped->highest)) /* as 0 is */
+	if (value < dropped->highest || timeline_reached(word, dropped->highest)) /* 0 is reached, too */
 		return false;
 	dropped->highest = value;
 	dropped->devices |= DEVICE_BIT(ordinal);
 	return true;
 }
 
-/* The lowest are kept: one stream may wait for the end of all while another one goes on step by step. */
+/* Keeps the lowest waits: one stream may wait for the end of all work while another one goes on step by step. */
 __attribute__((noinline)) static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
 {
 	struct parked_wait wait = { value, ticks_now(), ordinal }, *highest;
@@ -108,7 +112,7 @@ void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value,
 	pthread_mutex_unlock(&lock);
 }
 
-/* Behind those that are not higher. Where all have a place, the last one loses it. */
+/* Inserts a wait in the order of values. If the list is full, its last wait is lost. Returns the new count. */
 static unsigned list_put(struct parked_wait waits[PARKED_MAX], unsigned count, struct parked_wait wait)
 {
 	unsigned at = count < PARKED_MAX ? count : PARKED_MAX - 1;
@@ -119,7 +123,11 @@ static unsigned list_put(struct parked_wait waits[PARKED_MAX], unsigned count, s
 	return count < PARKED_MAX ? count + 1 : count;
 }
 
-/* Of those between the lowest and the highest nothing is known but that some stream awaits one of them, the next value first of all. */
+/*
+ * Adds a wait for the lowest dropped value on that device, if it is not reached and the list has no lower one. If
+ * only the highest is not reached, the dropped waits in between are unknown: then adds the next value, if the list is
+ * empty.
+ */
 static unsigned list_put_dropped(const struct timeline_map *map, uint64_t word, int32_t ordinal,
 				 struct parked_wait waits[PARKED_MAX], unsigned count)
 {
@@ -225,7 +233,7 @@ static int refuse(const struct timeline_map *map)
 				      "a stream waits for: end this process");
 }
 
-/* 0: wait on; 1: nothing is awaited; else the error to stop with. Locked. */
+/* Returns 0 to wait on, 1 if nothing is awaited, else the error with which to stop. Under `lock`. */
 static int look(struct timeline_watch *watch)
 {
 	struct timeline_map *map, *next, *abandoned = NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-wait.h - the timelines that streams of this process wait for: for gpub_stream_sync(), which ends although a wait
- * does not, and for the broker, which asks when somebody wants to know why a job hangs. For the broker alone, also those that
- * threads wait for.
+ * timeline-wait.h - the waits of this process's streams and threads for timelines.
  *
- * This process cannot release a stream that waits: only the writer can write the word, and the page is mapped
- * read-only. But it can keep the CPU from hanging. A wait is abandoned if the broker is gone, because then nobody
- * reports the writer's death; or if its timeline has ended and the word does not show it, because a process overwrites
- * the broker's mark. Owns the list of awaited timelines of all clients of the process. Never ends a wait of the device.
+ * gpub_stream_sync() needs the waits of streams, to return even if one does not end. The broker asks for the waits of
+ * streams and threads when somebody wants to know why a job hangs (waits.h). This process cannot release a stream,
+ * because only the writer can write the word. But it can keep a thread from waiting for that stream without end. A
+ * wait is abandoned if the connection is lost, because then nobody reports the writer's death; or if its timeline has
+ * ended and the word does not show that, because a process overwrites the broker's mark. Owns the list of awaited
+ * timelines of all clients of the process. Never ends a wait of the device.
  */
 #ifndef GPUB_TIMELINE_WAIT_H
 #define GPUB_TIMELINE_WAIT_H
@@ -18,7 +18,7 @@
 
 #include "timeline-map.h"
 
-/* How long an abandoned wait may make no progress: longer than the broker's check of its marks takes. Tests change it. */
+/* Limit in ms on an abandoned wait without progress: longer than the broker's check of its marks. Tests change it. */
 extern unsigned timeline_abandon_ms;
 
 static inline uint64_t timeline_word(const struct timeline_map *map)
@@ -26,18 +26,18 @@ static inline uint64_t timeline_word(const struct timeline_map *map)
 	return __atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE);
 }
 
-/* As a stream compares. */
+/* Whether a timeline with that word has reached the value: compares as a stream does. */
 static inline bool timeline_reached(uint64_t word, uint64_t value)
 {
 	return (int64_t)(word - value) >= 0;
 }
 
-/* For timeline_wait_note(), where the value is not reached: the page has that word. */
+/* Notes a stream's wait for a value that is not reached, for timeline_wait_note(). word: of the page. */
 void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal);
 
 /*
- * A stream waits for that value, by a lease on that device: noted unless the value is reached. Nothing is removed when it
- * is: that is seen when somebody looks.
+ * Notes that a stream waits for that value, unless the value is reached. ordinal: of the lease's device. When the
+ * value is reached, nothing is removed: the functions that read the waits compare each with the word.
  */
 static inline void timeline_wait_note(struct timeline_map *map, uint64_t value, int32_t ordinal)
 {
@@ -47,39 +47,39 @@ static inline void timeline_wait_note(struct timeline_map *map, uint64_t value, 
 		timeline_wait_park(map, word, value, ordinal);
 }
 
-/* This thread begins and ends to wait for that value, by a lease on that device. The map stays meanwhile. */
+/* Begin and end a wait of this thread for that value. ordinal: of the lease's device. The caller has a reference. */
 void timeline_wait_begin(struct timeline_map *map, struct thread_wait *wait, uint64_t value, int32_t ordinal);
 void timeline_wait_end(struct timeline_map *map, struct thread_wait *wait);
 
-/* Of the lowest waits of the map on that device, by streams and by threads, those that are not reached, the lowest first, and how many they are. */
+/* Fills in the lowest waits of streams and threads on that device that are not reached, in order. Returns how many. */
 unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX]);
 
-/* The map is about to be freed. */
+/* Removes the map, which is about to be freed, from the list of awaited timelines. */
 void timeline_wait_forget(struct timeline_map *map);
 
-/* Whether a stream may be parked on that map, or on any in this process: its awaited value is not reached. */
+/* Whether a stream may wait for that timeline, or for any in this process: its largest awaited value is not reached. */
 bool timeline_wait_parked(const struct timeline_map *map);
 bool timeline_waits_parked(void);
 
-/* No wait of a stream is known. */
+/* Whether no wait of a stream is noted. */
 bool timeline_waits_none(void);
-/* No thread waits. */
+/* Whether no thread waits. */
 bool timeline_threads_none(void);
 
-/* The state of one gpub_stream_sync(): zeros at first. */
+/* What one gpub_stream_sync() has seen of abandoned waits. Zeros at first. */
 struct timeline_watch {
-	bool            counting;
-	uint64_t        progress;
-	struct timespec until;
+	bool            counting; /* an abandoned wait was found: progress and until are valid */
+	uint64_t        progress; /* changes when a timeline with an abandoned wait moves */
+	struct timespec until;    /* deadline for progress */
 };
 
 /*
- * For device->stream_sync_until(), with a struct timeline_watch. 0: a timeline is awaited; 1: none is. -ECONNRESET,
- * -EOWNERDEAD: an awaited timeline is abandoned, and none has moved for timeline_abandon_ms.
+ * The function over() of device->stream_sync_until(), with a struct timeline_watch. 0: a timeline is awaited; 1: none
+ * is. -ECONNRESET, -EOWNERDEAD: a wait is abandoned, and no such timeline has moved for timeline_abandon_ms.
  */
 int timeline_waits_ended(void *watch);
 
-/* Around a fork. forget: in the child, where all waits are the parent's. */
+/* Lock and unlock the list around a fork. forget: in the child, empties the list, whose waits are its parent's. */
 void timeline_waits_lock(void);
 void timeline_waits_unlock(bool forget);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline.c - gpub_signal_on, gpub_wait_on, gpub_timeline, gpub_timeline_wait: order between the streams of processes.
+ * timeline.c - gpub_signal_on, gpub_wait_on, gpub_timeline, gpub_timeline_wait: order between processes' streams.
  *
- * The writer's GPU writes the word, and the GPUs of all readers read it. This file registers the page with the device on first
- * use, and queues the operation. It reads how a timeline ended in the board, which only the broker can write. Owns nothing.
+ * The writer's GPU writes the word, and the GPUs of all readers read it. This file registers the page with the device
+ * on first use, and queues the operation. It reads in the board how a timeline has ended, because only the broker can
+ * write there. Owns nothing.
  */
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -69,7 +70,7 @@ static int signal_locked(struct gpub_client *client, struct record *record, stru
 	return error;
 }
 
-/* If the stream is full, the other signals of its timeline wait, too: they have larger values. */
+/* May block while the stream's queue is full, and other signals of the timeline with it: their values are larger. */
 int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 {
 	struct timeline_map *map;
@@ -149,13 +150,13 @@ int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 	return error;
 }
 
-/* What a timeline says at one moment. */
+/* The state of a timeline at one moment. */
 struct reading {
-	uint64_t         value; /* that was reached */
+	uint64_t         value; /* the largest value that was reached */
 	enum board_ended ended;
 };
 
-/* Also of a timeline that has ended. -EOWNERDEAD: its writer is gone, and the broker has not yet said what was reached. */
+/* Also of a timeline that has ended. -EOWNERDEAD: the writer set the end mark; the board does not say at what value. */
 static int timeline_read(const gpub_lease *lease, struct reading *reading)
 {
 	struct timeline_map *map;
@@ -164,12 +165,12 @@ static int timeline_read(const gpub_lease *lease, struct reading *reading)
 
 	if (error)
 		return error;
-	/* the broker publishes the end in the board before it writes the mark: so the page is read first */
+	/* the page first, because the broker publishes the end in the board before it writes the mark */
 	reading->value = timeline_word(map);
 	reading->ended = timeline_map_ended(map);
 	if (reading->ended != BOARD_RUNS)
 		reading->value = atomic_load_explicit(&map->end->last, memory_order_relaxed);
-	/* a value that no signal sets is the mark of a writer whose broker is gone, or forged by the writer */
+	/* no signal sets such a value: it is the mark of a writer that lost its broker, or has forged it */
 	if (reading->value > GPUB_TIMELINE_MAX)
 		return error_set(-EOWNERDEAD, "the process that wrote this timeline died, or lost its broker: its work "
 					      "is not complete");
@@ -195,9 +196,9 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value)
 /* ---- a wait of the calling thread ---- */
 
 #define NAP_FIRST_US 20
-#define NAP_LAST_US  1000 /* a GPU that writes the word wakes nobody */
+#define NAP_LAST_US  1000 /* limit, because a GPU that writes the word wakes nobody */
 
-/* Sleeps for that long, or until the host device writes the word. */
+/* Sleeps for `us`, or until the host device writes the word. */
 static void word_nap(const struct timeline_map *map, const struct reading *seen, unsigned us)
 {
 	const struct timespec nap = { .tv_nsec = us * 1000l };
@@ -205,7 +206,7 @@ static void word_nap(const struct timeline_map *map, const struct reading *seen,
 	syscall(SYS_futex, &map->page->word, FUTEX_WAIT, (uint32_t)seen->value, &nap, NULL, 0);
 }
 
-/* Keeps the timeline's map, also where another thread returns the lease, and the device that the lease is on. */
+/* Takes a reference of the map, which stays if another thread returns the lease. *ordinal: of the lease's device. */
 static int map_keep(const gpub_lease *lease, struct timeline_map **map, int32_t *ordinal)
 {
 	struct gpub_client *client = lease->client;
@@ -246,7 +247,7 @@ static bool waits_on(uint64_t value, const struct timespec *deadline, const stru
 	return now->value < value && now->ended == BOARD_RUNS && !client_past(deadline);
 }
 
-/* Until the value is reached, the timeline has ended, or the deadline has passed. */
+/* Waits until the value is reached, the timeline has ended, or the deadline has passed. 0 and *now, or an error. */
 static int wait_until(const gpub_lease *lease, const struct timeline_map *map, uint64_t value, const struct timespec *deadline,
 		      struct reading *now)
 {
@@ -264,7 +265,7 @@ static int wait_until(const gpub_lease *lease, const struct timeline_map *map, u
 	return error;
 }
 
-/* Whoever asks why a job hangs learns that this thread waits. */
+/* Waits, and notes the wait, so that whoever asks why a job hangs learns of it. */
 static int wait_here(const gpub_lease *lease, uint64_t value, int timeout_ms, struct reading *now)
 {
 	struct timespec end = client_deadline(timeout_ms), *deadline = timeout_ms < 0 ? NULL : &end;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline.h - what a signal and a wait need before they are queued: the lease's timeline, its page, and the right to write it.
+ * timeline.h - what a signal and a wait need before they are queued: the lease's timeline, its page, the right to
+ * write.
  *
  * For timeline.c and timeline-many.c. Owns nothing.
  */
@@ -15,9 +16,10 @@
 #include "timeline-maps.h"
 
 /*
- * The record that a lease holds, and its timeline, if it has one and the lease has these rights. Another thread may
- * notice a reset of the device at any moment, which ends the lease, and the record may be reused for another buffer. So
- * the hold is checked again after the timeline was read; the timeline itself stays.
+ * Finds the record that a lease holds, and its timeline. -EINVAL: there is no timeline; -EACCES: the lease does not
+ * have the rights; or the error of lease_record(). Another thread may notice a reset of the device at any moment,
+ * which ends the lease, and the record may be reused for another buffer. So the hold is checked again after the
+ * timeline was read. The timeline's map stays.
  */
 static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record,
 							     struct timeline_map **map)
@@ -38,10 +40,10 @@ static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *l
 	return 0;
 }
 
-/* Asks the broker to make this session the writer. Under map->signalling: one thread asks, the others find the page mapped. */
+/* Makes this session the writer, by a request, and maps the page writable. Under map->signalling: one thread asks. */
 int timeline_writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map);
 
-/* Under map->signalling, from here until the signal is queued and noted in map->signalled. */
+/* Checks a signal's value, and makes this session the writer. Under map->signalling until map->signalled is set. */
 static inline int timeline_signal_prepare(struct gpub_client *client, struct record *record, struct timeline_map *map,
 					  uint64_t value)
 {
@@ -53,7 +55,7 @@ static inline int timeline_signal_prepare(struct gpub_client *client, struct rec
 	return map->writable ? 0 : timeline_writer_become(client, record, map);
 }
 
-/* Registers the page with the device. */
+/* Registers the timeline's read-only page with the device. */
 int timeline_page_prepare(struct gpub_client *client, struct timeline_map *map);
 
 static inline int timeline_wait_prepare(struct gpub_client *client, struct timeline_map *map)
@@ -67,8 +69,9 @@ static inline int timeline_wait_check(uint64_t value)
 }
 
 /*
- * The timeline has ended, so every wait is done, and the page's word does not count, which a late signal may have overwritten.
- * The stream waits for the value that the lease's own word has. So a stream that is being captured is refused as in any wait.
+ * For a wait on a timeline that has ended: gives the word of the lease's slot and its present value, so that the
+ * stream's wait ends at once. A late signal may have overwritten the page's word. A stream that is being captured is
+ * refused as in any wait.
  */
 int timeline_wait_of_ended(const gpub_lease *lease, struct device_word *word);
 

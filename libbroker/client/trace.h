@@ -16,10 +16,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The process whose ranges a tool records; 0: none. */
+/* The pid of the process whose ranges a tool records; 0: none. */
 extern _Atomic(pid_t) trace_process;
 
-/* At each connect. The first looks for the tool that the environment names, and has NVTX load it. */
+/* Called at each connect. The first call has NVTX load the tool that the environment names. */
 void trace_start(void);
 
 bool trace_push(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -31,7 +31,7 @@ static inline void trace_end(const bool *pushed)
 		trace_pop();
 }
 
-/* TRACE(FORMAT, ...): a range of that name, from here to the end of the block. */
+/* TRACE(FORMAT, ...): a range with that name, from here to the end of the block. */
 #define TRACE(...)                                              \
 	__attribute__((cleanup(trace_end), unused)) const bool  \
 		trace_pushed = atomic_load(&trace_process) &&   \

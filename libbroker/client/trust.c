@@ -28,7 +28,7 @@ static int directory_stat(const char *path, char directory[PATH_SIZE], struct st
 	return stat(directory, st) ? error_set(-errno, "the socket's directory %s cannot be read: %m", directory) : 0;
 }
 
-/* A user who may write the directory could put a socket there. */
+/* Refuses a directory that users other than root and the server's may write: they could put a socket there. */
 static int directory_check(const char *path, uid_t server)
 {
 	char directory[PATH_SIZE];
@@ -45,8 +45,8 @@ static int directory_check(const char *path, uid_t server)
 }
 
 /*
- * In one of SOCKET_DIRECTORIES, or beside it with a suffix: /run/gpubroker-NAME. Elsewhere a directory that root made
- * for a user does not make that user a broker: each user has a home, and a /run/user/UID.
+ * Whether the path is in one of SOCKET_DIRECTORIES, or in one with a suffix: /run/gpubroker-NAME. A directory
+ * elsewhere that root made for a user does not make that user a broker: each user has a home, and a /run/user/UID.
  */
 static bool place_is_named(const char *path)
 {
@@ -64,8 +64,8 @@ static bool place_is_named(const char *path)
 }
 
 /*
- * A directory there that root made and gave to the server's user, as systemd does: so root decides who serves. Only
- * root may be able to write the path to it.
+ * Whether root made the socket's directory, in such a place, and gave it to the server's user, as systemd does: so
+ * root decides who serves. Only root may be able to write the path to the directory.
  */
 static bool server_is_appointed(const char *path, uid_t server)
 {
@@ -90,7 +90,7 @@ static bool server_is_appointed(const char *path, uid_t server)
 	return false;
 }
 
-/* The caller of a privileged program is not the program's user, though the uids may be equal, as with set-group-ID. */
+/* The caller of a privileged program is not the program's user, even if the uids are equal, as with set-group-ID. */
 static bool is_own_user(uid_t server)
 {
 	return server == geteuid() && !(environment_is_untrusted() && server == getuid());

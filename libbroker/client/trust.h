@@ -2,22 +2,20 @@
 /*
  * trust.h - whether a client may trust the server that it is connected to.
  *
- * The kernel says who the server is (SO_PEERCRED). The directory of its socket says who could have put it there. Owns
- * nothing; reads nothing that the server sends.
+ * The kernel names the server's user (SO_PEERCRED). The socket's directory shows which users could have put the
+ * socket there. Owns nothing; reads nothing that the server sends.
  */
 #ifndef GPUB_TRUST_H
 #define GPUB_TRUST_H
 
 /*
- * 0 if the server is root, this user, or a user whom root gave a directory in SOCKET_DIRECTORIES, and if nobody else
- * may write the socket's directory. -EPERM, with the reason. sock is connected to path.
+ * Checks the server of sock, which is connected to path. Returns 0 if the server runs as root, as this user, or as a
+ * user whom root gave a directory in SOCKET_DIRECTORIES, and if nobody else may write the socket's directory. Else
+ * -EPERM, with the reason.
  */
 int trust_check(int sock, const char *path);
 
-/*
- * The same of whoever may listen at path, by its directory alone: for a path that somebody else named, which is not even
- * connected to where no server there would be trusted.
- */
+/* As trust_check(), but before a connect, by the owner of path's directory: for a path that somebody else named. */
 int trust_check_place(const char *path);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view.h - the views of a mapping: memory of a kind of export with views is mapped once for leases that write, and
- * once, read-only, for those that do not. Where one mapping serves both, both views are the same.
+ * view.h - the views of a mapping. If the kind of export has views, memory is mapped once for leases that write and,
+ * read-only, once for those that do not. If one mapping serves both, both views have the same address.
  */
 #ifndef GPUB_VIEW_H
 #define GPUB_VIEW_H
@@ -10,7 +10,7 @@
 
 enum view { VIEW_READ, VIEW_WRITE, VIEWS };
 
-/* That of leases with these rights. */
+/* The view that leases with these rights use. */
 static inline enum view view_of(unsigned rights)
 {
 	return rights & GPUB_WRITE ? VIEW_WRITE : VIEW_READ;

@@ -9,11 +9,11 @@
 
 struct answer {
 	struct ticks_moment now;
-	unsigned            messages; /* the last one is being filled */
+	unsigned            messages; /* number of messages in use; the last one is being filled */
 	struct wire_message message[WIRE_WAITS_ANSWER];
 };
 
-/* False: it is full. */
+/* Begins another message of the answer. False: all messages are used. */
 static bool answer_grow(struct answer *answer)
 {
 	if (answer->messages == WIRE_WAITS_ANSWER)
@@ -37,7 +37,7 @@ static bool answer_add(struct answer *answer, const struct wire_wait *wait)
 	return true;
 }
 
-/* The first wait by leases of that record, or the others. False: there is no room for more. Locked. */
+/* Adds the first wait by leases of the record, or all others. False: no room for more. Under client->lock. */
 static bool record_report(const struct gpub_client *client, const struct record *record, bool first, struct answer *answer)
 {
 	uint64_t state = atomic_load(&record->state);
@@ -58,7 +58,7 @@ static bool record_report(const struct gpub_client *client, const struct record 
 	return room;
 }
 
-/* The same of all records. Locked. */
+/* As record_report(), of all records. */
 static bool records_report(const struct gpub_client *client, bool first, struct answer *answer)
 {
 	const struct record *record;
@@ -69,7 +69,7 @@ static bool records_report(const struct gpub_client *client, bool first, struct 
 	return true;
 }
 
-/* A timeline that is left out may be the one on which this process goes on: then it says so. */
+/* Says `more` if a first wait is left out, because this process may go on by that timeline. */
 void waits_report(struct gpub_client *client)
 {
 	struct answer answer = { .now = ticks_moment() };
