@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * array.c - pack, unpack, axpy, fill and checksum, the host twins of array.cu: change both or none.
- */
+/* array.c - pack, unpack, axpy, fill and checksum, the host twins of array.cu: change both or none. */
 #include <stddef.h>
 #include <string.h>
 
@@ -63,7 +61,7 @@ static void fill(const gpub_launch_config *config, void **args)
 		words[i] = value;
 }
 
-/* Streams may run checksums into one sum at the same time, as on CUDA: hence the atomic addition. */
+/* Adds atomically, because several streams may add checksums to one sum at the same time, as on CUDA. */
 static void checksum(const gpub_launch_config *config, void **args)
 {
 	uint64_t *sum = *(uint64_t **)args[0];

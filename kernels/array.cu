@@ -16,7 +16,7 @@ extern "C" __global__ void unpack_rows(uint32_t *__restrict__ strided, const uin
 		strided[i / columns * stride + i % columns] = packed[i];
 }
 
-/* Not restrict: x may be y. */
+/* The pointers are not restrict, because x may equal y. */
 extern "C" __global__ void axpy(float *y, const float *x, float a, uint64_t count)
 {
 	for (uint64_t i = linear_first(); i < count; i += linear_stride())
@@ -29,7 +29,7 @@ extern "C" __global__ void fill(uint32_t *words, uint32_t value, uint64_t count)
 		words[i] = value;
 }
 
-/* The bytes of a last word that is not whole, in memory order, padded with zeros. */
+/* Returns the last word of the data, whose `size` bytes (less than 8) are in memory order, padded with zeros. */
 static __device__ uint64_t checksum_tail(const uint8_t *bytes, uint64_t size)
 {
 	uint64_t word = 0;

@@ -2,9 +2,9 @@
 /*
  * heat.c - one step of the heat equation, the host twin of heat.cu: change both or none.
  *
- * Rows inside the domain run through a loop that gcc turns into vector code. Rows and columns at the edge of the
- * domain take their zeros one by one. Both use heat_cell(), so the split of the grid over workers changes no bit of
- * the result.
+ * Cells with four neighbours are computed in a loop that gcc vectorises. Cells at the edge of the domain are computed
+ * one by one, with 0 for a missing neighbour. Both use heat_cell(), so the result is the same to the bit for any
+ * split of the grid over workers.
  */
 #include <stddef.h>
 
@@ -25,7 +25,7 @@ static inline float heat_cell(float u, float north, float south, float west, flo
 	return u + r * (sum - 4.0f * u);
 }
 
-/* Any cell of a row; north or south may be NULL: the outside is 0. */
+/* Computes cell j of a row, which may have less than four neighbours. north, south NULL: those cells are 0. */
 static void heat_edge(float *next, const float *now, const float *north, const float *south, size_t columns, size_t j,
 		      float r)
 {
@@ -35,7 +35,7 @@ static void heat_edge(float *next, const float *now, const float *north, const f
 	next[j] = heat_cell(now[j], north ? north[j] : 0.0f, south ? south[j] : 0.0f, west, east, r);
 }
 
-/* The cells of a row that have all four neighbours. */
+/* Computes the cells of a row that have four neighbours: all but the first and the last. */
 static void heat_inside(float *restrict next, const float *restrict now, const float *restrict north,
 			const float *restrict south, size_t columns, float r)
 {
@@ -54,7 +54,7 @@ static void heat_row(float *next, const float *now, const float *north, const fl
 	heat_edge(next, now, north, south, columns, columns - 1, r);
 }
 
-/* Every stride-th row of a kernel's arguments, from the first one on. */
+/* Computes every stride-th row, from the first row on. args: those of heat_step(). */
 static void heat_rows(void **args, size_t stride)
 {
 	float *next = *(float **)args[0];
@@ -76,7 +76,7 @@ static void heat_step(const gpub_launch_config *config, void **args)
 	heat_rows(args, 1);
 }
 
-/* The first row and the last, which may be the same. */
+/* Computes the first and the last row, which may be one row. */
 static void heat_edges(const gpub_launch_config *config, void **args)
 {
 	size_t rows = *(uint32_t *)args[4];

@@ -2,9 +2,9 @@
 /*
  * heat.cu - one step of the heat equation, on CUDA. heat.c is its host twin: change both or none.
  *
- * A thread walks down HEAT_STRIP rows of one column, so that a row is fetched once from memory and its
- * vertical neighbours stay in registers; the horizontal ones come from the first-level cache. The
- * intrinsics keep the compiler from fusing a product with a sum, which would give other bits than the host.
+ * A thread processes HEAT_STRIP rows of one column from the top down. So each cell is loaded once from memory, the
+ * cells above and below stay in registers, and the cells to the left and right come from the L1 cache. The intrinsics
+ * keep the compiler from fusing a multiplication with an addition, which would give other bits than the host.
  */
 #include "kernels.h"
 
@@ -15,7 +15,7 @@ static __device__ __forceinline__ float heat_cell(float u, float north, float so
 	return __fadd_rn(u, __fmul_rn(r, __fsub_rn(sum, __fmul_rn(4.0f, u))));
 }
 
-/* Rows first to last of column j; north is the value above the first of them. */
+/* Computes rows first to last of column j. north: value of the cell above row first. below: the row below the array. */
 static __device__ __forceinline__ void heat_strip(float *__restrict__ next, const float *__restrict__ now, float north,
 						  const float *__restrict__ below, uint64_t first, uint64_t last,
 						  uint64_t rows, uint64_t columns, uint64_t j, float r)

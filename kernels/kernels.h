@@ -1,67 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernels.h - the kernels of the module "kernels": their parameters, and the grids they want.
+ * kernels.h - the kernels of the module "kernels": their parameters, and fast grids for them.
  *
- * Each kernel exists twice, as CUDA (NAME.cu) and as host twin (NAME.c), and both give the same bytes: the
- * same float operations in the same order, each rounded to nearest, none contracted into a fused
- * multiply-add, subnormals kept. Never compile them with -use_fast_math, -ftz or -ffast-math.
+ * Each kernel exists twice, for CUDA (NAME.cu) and as a host twin (NAME.c). Both give the same bytes, because they do
+ * the same float operations in the same order, round each to nearest, fuse no multiply-add, and keep subnormals.
+ * Never compile them with -use_fast_math, -ftz or -ffast-math.
  *
- * CUDA, the host twins and programs that launch the kernels include this header. It owns nothing.
- * args[i] of gpub_launch() points to the i-th parameter, in the order and of the types given here. Pointers
- * are device pointers (gpub_lease.ptr and offsets into it). Every kernel except those of spin is correct for any grid,
- * because it strides over the elements; the functions below give fast grids.
+ * The CUDA kernels, the host twins and programs that launch the kernels include this header. Owns nothing. args[i] of
+ * gpub_launch() points to parameter i, in the order and of the types given here. Pointers are device pointers:
+ * gpub_lease.ptr, or offsets from it. All kernels except those of spin are correct for any grid, because they stride
+ * over the elements.
  *
  *   heat_step(float *next, const float *now, const float *north, const float *south,
  *             uint32_t rows, uint32_t columns, float r)
  *       One explicit step of the heat equation on rows x columns cells, row-major, without padding:
- *       next = now + r ((north + south) + (west + east) - 4 now). north and south are the rows above the
- *       first and below the last, columns cells each, or NULL where the domain ends and the outside is 0.
- *       next overlaps none of the others. Grid: heat_grid().
+ *       next = now + r ((north + south) + (west + east) - 4 now). The parameters north and south are the row above the
+ *       first row and the row below the last row, of columns cells each. NULL: the domain ends there, and cells outside
+ *       are 0. next must not overlap the other arrays. Grid: heat_grid().
  *
  *   heat_edges(float *next, const float *now, const float *north, const float *south,
  *              uint32_t rows, uint32_t columns, float r)
- *       The same step of the first row and the last alone. Grid: heat_grid(2, columns).
+ *       Does the step of heat_step() for the first row and the last row only. Grid: heat_grid(2, columns).
  *
  *   pack_rows(uint32_t *packed, const uint32_t *strided, uint64_t rows, uint64_t columns, uint64_t stride)
  *   unpack_rows(uint32_t *strided, const uint32_t *packed, uint64_t rows, uint64_t columns, uint64_t stride)
- *       Copy rows that begin stride elements apart to or from rows without gaps. A row has columns elements of 4 bytes
- *       (stride >= columns). columns = 1 is a column of a matrix. What lies between the rows does not change.
+ *       Copy rows that begin stride elements apart to (from) rows without gaps. A row has columns elements of 4 bytes
+ *       (stride >= columns). With columns = 1 they copy a column of a matrix. Elements between the rows do not change.
  *       Grid: linear_grid(rows * columns).
  *
  *   axpy(float *y, const float *x, float a, uint64_t count)
  *       y = a x + y for count elements; x may be y. Grid: linear_grid(count).
  *
  *   fill(uint32_t *words, uint32_t value, uint64_t count)
- *       count 4-byte words become value. Grid: linear_grid(count).
+ *       Sets count words of 4 bytes to value. Grid: linear_grid(count).
  *
  *   checksum(uint64_t *sum, const void *data, uint64_t size)
- *       Adds the checksum of size bytes at data (8-byte aligned) to *sum, which the caller zeroes before: the
- *       sum modulo 2^64 of checksum_word() over the data's 8-byte words, the last one padded with zeros.
- *       Sums commute, so grid, order and device do not matter. Not a defence against an adversary.
+ *       Adds the checksum of size bytes at data (8-byte aligned) to *sum, which the caller zeroes before. The checksum
+ *       is the sum modulo 2^64 of checksum_word() over the 8-byte words of the data, the last word padded with zeros.
+ *       Grid, order and device do not change the sum. Does not protect against deliberate changes.
  *       Grid: linear_grid(size / 8 + 1).
  *
  *   late_write(uint64_t *word, uint64_t value, uint64_t milliseconds)
- *       Keeps the device busy that long, then writes value to *word. Grid: single_grid().
+ *       Runs for the given number of milliseconds, then writes value to *word. Grid: single_grid().
  *
  *   managed_increment(uint64_t amount)
- *       Adds amount to the module's __managed__ variable kernels_managed_counter (uint64_t, 0 at first;
- *       a global of the shared object on the host device). Grid: single_grid().
+ *       Adds amount to the module's __managed__ variable kernels_managed_counter (uint64_t, 0 at first; on the host
+ *       device, a global variable of the shared object). Grid: single_grid().
  *
  *   stamp(uint64_t *words, uint64_t round, uint64_t count)
- *       words[i] becomes stamp_word(round, i), from which both can be read. Grid: linear_grid(count).
+ *       Sets words[i] to stamp_word(round, i), from which round and i can be read. Grid: linear_grid(count).
  *
  *   stamp_check(uint64_t *verdict, const uint64_t *words, uint64_t round, uint64_t count)
- *       Adds the number of words that are not stamp_word(round, i) to verdict[0]. The caller zeroes the four words of
- *       verdict before the first check. The first check that finds a wrong word writes the other three: round (not 0),
- *       index and value of that word. Grid: linear_grid(count).
+ *       Adds the number of wrong words, where words[i] != stamp_word(round, i), to verdict[0]. The caller zeroes the
+ *       four words of verdict before the first check. The first wrong word found sets verdict[1] to the round of the
+ *       check (not 0), verdict[2] to the word's index and verdict[3] to its value. Grid: linear_grid(count).
  *
  *   tree_build(struct tree *tree, uint64_t count)
- *       Makes a balanced search tree of count nodes (at least 1), whose keys are tree_key(0) to tree_key(count - 1), and whose nodes
- *       point to each other. It takes tree_bytes(count). Grid: linear_grid(count).
+ *       Makes a balanced search tree of count nodes (at least 1) with the keys tree_key(0) to tree_key(count - 1), in
+ *       tree_bytes(count) bytes. The nodes point to each other. Grid: linear_grid(count).
  *
  *   tree_search(const struct tree *tree, uint64_t *result, uint64_t count)
- *       Looks for the keys from 0 to count - 1. Adds how many are there to result[0] and the sum of their values to result[1], which
- *       the caller zeroes before. Grid: linear_grid(count).
+ *       Searches the tree for the keys 0 to count - 1. Adds the number of keys found to result[0], and the sum of their
+ *       values to result[1]. The caller zeroes both before. Grid: linear_grid(count).
  */
 #ifndef GPUB_KERNELS_H
 #define GPUB_KERNELS_H
@@ -76,13 +76,13 @@
 #define KERNELS_INLINE static inline
 #endif
 
-#define LINEAR_BLOCK 256u     /* threads of a block that walks an array */
-#define LINEAR_GRID  65536ull /* blocks at most: enough to fill any device */
-#define HEAT_BLOCK   128u     /* threads of a block, side by side in one row */
-#define HEAT_STRIP   8u       /* rows that one thread walks down, keeping three in registers */
-#define HEAT_GRID_Y  65535ull /* CUDA's limit in that direction */
+#define LINEAR_BLOCK 256u     /* threads of a block of linear_grid() */
+#define LINEAR_GRID  65536ull /* blocks of linear_grid() at most: enough to fill any device */
+#define HEAT_BLOCK   128u     /* threads of a block of heat_grid(), side by side in one row */
+#define HEAT_STRIP   8u       /* rows that one thread processes, from the top down */
+#define HEAT_GRID_Y  65535ull /* blocks in y at most: CUDA's limit */
 
-/* What the 8-byte word at that index adds to the checksum (the finaliser of splitmix64). */
+/* Returns what the 8-byte word at `index` adds to the checksum (the finaliser of splitmix64). */
 KERNELS_INLINE uint64_t checksum_word(uint64_t word, uint64_t index)
 {
 	uint64_t x = word + (index + 1) * 0x9e3779b97f4a7c15ull;
@@ -92,22 +92,22 @@ KERNELS_INLINE uint64_t checksum_word(uint64_t word, uint64_t index)
 	return x ^ (x >> 31);
 }
 
-/* What stamp() writes: round and index, each below 2^32. */
+/* Returns the word that stamp() writes: round and index, each below 2^32, in one word. */
 KERNELS_INLINE uint64_t stamp_word(uint64_t round, uint64_t index)
 {
 	return round << 32 | index;
 }
 
-/* A node, and the tree as it lies in memory: pointers are device pointers, for whoever has it at the address where it was built. */
+/* A search tree in a buffer. Its pointers are valid where the buffer has the address at which the tree was built. */
 struct tree_node {
-	struct tree_node *left, *right; /* of smaller and of larger keys; NULL: there are none */
+	struct tree_node *left, *right; /* subtrees of smaller and of larger keys; NULL: empty */
 	uint64_t          key, value;
 };
 
 struct tree {
 	struct tree_node *root;
 	uint64_t          reserved[3];
-	struct tree_node  nodes[1]; /* so many as were asked for, by their keys */
+	struct tree_node  nodes[1]; /* count nodes (tree_bytes()), in the order of their keys */
 };
 
 KERNELS_INLINE uint64_t tree_bytes(uint64_t count)
@@ -125,13 +125,13 @@ KERNELS_INLINE uint64_t tree_value(uint64_t key)
 	return checksum_word(key, 0);
 }
 
-/* The root of the nodes from begin to before end. */
+/* Returns the root of the subtree of the nodes begin to end - 1, or NULL if there are none. */
 KERNELS_INLINE struct tree_node *tree_middle(struct tree *tree, uint64_t begin, uint64_t end)
 {
 	return begin < end ? &tree->nodes[begin + (end - begin) / 2] : (struct tree_node *)0;
 }
 
-/* Makes the node of that index: finds the nodes below it as a search for its key does. */
+/* Fills in a node of a tree of count nodes. Narrows [begin, end) to the node's subtree, as a search for its key. */
 KERNELS_INLINE void tree_link(struct tree *tree, uint64_t index, uint64_t count)
 {
 	struct tree_node *node = &tree->nodes[index];
@@ -149,7 +149,7 @@ KERNELS_INLINE void tree_link(struct tree *tree, uint64_t index, uint64_t count)
 	node->value = tree_value(node->key);
 }
 
-/* NULL: no node has that key. */
+/* Returns the node with this key, or NULL. */
 KERNELS_INLINE const struct tree_node *tree_find(const struct tree *tree, uint64_t key)
 {
 	const struct tree_node *node = tree->root;
@@ -168,7 +168,7 @@ KERNELS_INLINE uint64_t kernels_blocks(uint64_t count, uint64_t each, uint64_t m
 	return blocks < most ? blocks : most;
 }
 
-/* One thread in all, on the current device. */
+/* Returns a grid of one thread, on the current device. */
 KERNELS_INLINE gpub_launch_config single_grid(void *stream)
 {
 	gpub_launch_config config = GPUB_LAUNCH_INIT;
@@ -177,7 +177,7 @@ KERNELS_INLINE gpub_launch_config single_grid(void *stream)
 	return config;
 }
 
-/* For kernels over count elements. */
+/* Returns a grid for kernels over count elements. */
 KERNELS_INLINE gpub_launch_config linear_grid(uint64_t count, void *stream)
 {
 	gpub_launch_config config = single_grid(stream);
@@ -187,7 +187,7 @@ KERNELS_INLINE gpub_launch_config linear_grid(uint64_t count, void *stream)
 	return config;
 }
 
-/* For heat_step over rows x columns cells. */
+/* Returns a grid for heat_step() over rows x columns cells. */
 KERNELS_INLINE gpub_launch_config heat_grid(uint32_t rows, uint32_t columns, void *stream)
 {
 	gpub_launch_config config = single_grid(stream);
@@ -199,7 +199,7 @@ KERNELS_INLINE gpub_launch_config heat_grid(uint32_t rows, uint32_t columns, voi
 }
 
 #ifdef __CUDACC__
-/* In a kernel over count elements: for (i = linear_first(); i < count; i += linear_stride()). */
+/* A thread of a kernel over count elements does: for (i = linear_first(); i < count; i += linear_stride()). */
 static __device__ __forceinline__ uint64_t linear_first(void)
 {
 	return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;

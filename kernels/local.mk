@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# One module, twice: kernels.so holds the host twins, kernels.fatbin the CUDA kernels.
+# The module "kernels" is built twice: kernels.so has the host twins, kernels.fatbin the CUDA kernels.
 kernels_host = kernels/kernels.h kernels/heat.c kernels/array.c kernels/spin.c kernels/stamp.c \
 	kernels/tree.c
 kernels_cuda = kernels/heat.cu kernels/array.cu kernels/spin.cu kernels/stamp.cu \
@@ -8,13 +8,13 @@ kernels_cuda = kernels/heat.cu kernels/array.cu kernels/spin.cu kernels/stamp.cu
 
 module_LTLIBRARIES += kernels/kernels.la
 kernels_kernels_la_SOURCES = $(kernels_host)
-# Without contraction, and so never fused, the host gives the same bits as CUDA.
+# -ffp-contract=off: no fused multiply-add, so the host twins give the same bits as CUDA.
 kernels_kernels_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off $(VECTOR_CFLAGS)
 kernels_kernels_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared
 kernels_kernels_la_LIBADD = -lm
 EXTRA_DIST += $(kernels_cuda)
 
-# libtool keeps the module in .libs until it is installed; a program in the build tree looks for it beside the fatbin.
+# libtool keeps the module in .libs until the installation. Programs in the build tree look for it beside the fatbin.
 all-local: kernels/kernels.so
 kernels/kernels.so: kernels/kernels.la
 	$(AM_V_at)$(LN_S) -f .libs/kernels.so $@
@@ -24,7 +24,7 @@ if HAVE_CUDA_TOOLKIT
 module_DATA = kernels/kernels.fatbin
 CLEANFILES += kernels/kernels.fatbin kernels/kernels.cu
 
-# nvcc makes one fatbin of one source, so one source includes them all.
+# nvcc makes one fatbin of one source, so kernels.cu includes all CUDA sources.
 kernels/kernels.cu: kernels/local.mk
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)for source in $(kernels_cuda); do echo "#include \"$$source\""; done >$@

@@ -2,7 +2,7 @@
 /*
  * spin.c - kernels that test lifetimes, the host twins of spin.cu: change both or none.
  *
- * late_write() sleeps and does not spin: a busy device costs the CPU nothing.
+ * late_write() sleeps instead of spinning, so that a busy host device costs no CPU time.
  */
 #include <errno.h>
 #include <time.h>

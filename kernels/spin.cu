@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spin.cu - kernels that test lifetimes, on CUDA: one writes late, one counts.
+ * spin.cu - kernels that test lifetimes, on CUDA: late_write() writes after a delay, managed_increment() counts.
  * spin.c is its host twin: change both or none.
  */
 #include "kernels.h"
@@ -17,7 +17,7 @@ static __device__ uint64_t device_nanoseconds(void)
 	return now;
 }
 
-/* Sleeps for short times, so that a device with few multiprocessors still runs the kernels of others. */
+/* Sleeps for short times, so that a device with few multiprocessors can run other kernels meanwhile. */
 extern "C" __global__ void late_write(uint64_t *word, uint64_t value, uint64_t milliseconds)
 {
 	uint64_t until = device_nanoseconds() + milliseconds * 1000000ull;
@@ -29,7 +29,7 @@ extern "C" __global__ void late_write(uint64_t *word, uint64_t value, uint64_t m
 	*(volatile uint64_t *)word = value;
 }
 
-/* System-wide: kernels on several devices add to the one variable. */
+/* Adds atomically for the whole system, because kernels on several devices add to one variable. */
 extern "C" __global__ void managed_increment(uint64_t amount)
 {
 	if (blockIdx.x || blockIdx.y || blockIdx.z || threadIdx.x || threadIdx.y || threadIdx.z)

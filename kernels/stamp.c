@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * stamp.c - kernels that test the order of work, the host twins of stamp.cu: change both or none.
- */
+/* stamp.c - kernels that test the order of work, the host twins of stamp.cu: change both or none. */
 #include "gpubroker-host.h"
 #include "kernels.h"
 
@@ -15,7 +13,10 @@ static void stamp(const gpub_launch_config *config, void **args)
 		words[i] = stamp_word(round, i);
 }
 
-/* Streams may check into one verdict at the same time, as on CUDA: hence the atomic operations. */
+/*
+ * Stores the wrong word in the verdict, unless one is stored already. Uses atomic operations, because several streams
+ * may check with one verdict at the same time, as on CUDA.
+ */
 static void stamp_verdict(uint64_t *verdict, uint64_t round, uint64_t index, uint64_t found)
 {
 	uint64_t none = 0;

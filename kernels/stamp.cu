@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stamp.cu - kernels that test the order of work, on CUDA: one writes its round, one checks it.
+ * stamp.cu - kernels that test the order of work, on CUDA: stamp() writes words of a round, stamp_check() checks them.
  * stamp.c is its host twin: change both or none.
  */
 #include "kernels.h"
@@ -19,7 +19,7 @@ static __device__ void stamp_verdict(uint64_t *verdict, uint64_t round, uint64_t
 	}
 }
 
-/* No restrict: it would allow loads through the read-only cache. */
+/* The pointers are not restrict, which would allow loads through the read-only cache. */
 extern "C" __global__ void stamp_check(uint64_t *verdict, const uint64_t *words, uint64_t round, uint64_t count)
 {
 	uint64_t stale = 0;

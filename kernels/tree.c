@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * tree.c - a search tree whose nodes point to each other, the host twins of tree.cu: change both or none.
- */
+/* tree.c - a search tree whose nodes point to each other, the host twins of tree.cu: change both or none. */
 #include "gpubroker-host.h"
 #include "kernels.h"
 
@@ -16,7 +14,7 @@ static void tree_build_twin(const gpub_launch_config *config, void **args)
 		tree_link(tree, i, count);
 }
 
-/* Streams may search for one result at the same time, as on CUDA: hence the atomic operations. */
+/* Adds atomically, because several streams may add to one result at the same time, as on CUDA. */
 static void tree_search_twin(const gpub_launch_config *config, void **args)
 {
 	const struct tree *tree = *(const struct tree **)args[0];

@@ -38,7 +38,7 @@ void board_place(struct board *board, void *base, size_t size)
 	board_point(board, base, base, size);
 }
 
-/* The layout follows from the counts, which are bounded. */
+/* Checks a header: its counts are within limits, and its offsets are those that follow from its counts. */
 static int header_check(const struct board_header *header, uint64_t size)
 {
 	struct board_header expected;
@@ -61,7 +61,7 @@ static int header_read(struct board_header *header, int fd)
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	/* the kernel may have added a seal against execution */
+	/* further seals are allowed, because the kernel may add one against execution */
 	if (seals < 0 || (seals & BOARD_SEALS) != BOARD_SEALS || fstat(fd, &st) ||
 	    pread(fd, header, sizeof *header, 0) != sizeof *header)
 		return error_set(-EPROTO, "the broker's board is not sealed: the server is no gpubroker");
@@ -110,7 +110,7 @@ int board_find_device(const struct board *board, const uint8_t uuid[16])
 	return error_set(-ENODEV, "the broker does not serve this device: start it where it sees the device too");
 }
 
-/* What the handles of all chunks have in common. */
+/* Returns the terms that are equal for the handles of all chunks of the grant's allocation. */
 static struct seal_terms terms_of(const struct board_header *header, uint64_t session, const struct wire_grant *grant)
 {
 	struct seal_terms terms = { .session = session,

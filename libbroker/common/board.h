@@ -4,10 +4,13 @@
  *
  *     struct board_header | words: W[buffers] | ends: E[buffers] | sealed handles: H[handles]
  *
- * A generation word W is serial << 2 | state of the buffer in that place. Serials are never reused, so an equal word means that
- * the same buffer is still live. An end E says how the timeline of the buffer in that place ended; the timeline's own page does
- * not prove it, because its writer can write there. A handle is sealed to one session (sealed.h). Owns the layout and its
- * checks. The broker makes it (broker/registry/board-owner.c), a client maps it here.
+ * A buffer has one place, an index into words and ends. Its word W is serial << 2 | state (enum board_state). Serials
+ * are never reused, so a client that finds the word unchanged knows that its buffer is still live. Its end E says how
+ * its timeline ended. The timeline's own page does not prove how the timeline ended, because the timeline's writer
+ * can write to that page. Each handle H is sealed to one session (sealed.h).
+ *
+ * Owns the board's layout, and the checks that a client makes before it maps a board. The broker makes the board
+ * (broker/registry/board-owner.c).
  */
 #ifndef GPUB_BOARD_H
 #define GPUB_BOARD_H
@@ -29,11 +32,12 @@ enum board_state { BOARD_FREE = 0, BOARD_LIVE = 1, BOARD_DRAINING = 2 };
 
 #define BOARD_WORD(serial, state) ((uint64_t)(serial) << 2 | (uint64_t)(state))
 
+/* RUNS: the timeline has not ended. LEFT: its writer disconnected in order. DIED: its writer died or hung up. */
 enum board_ended { BOARD_RUNS = 0, BOARD_LEFT = 1, BOARD_DIED = 2 };
 
-/* Zeros, or of an earlier buffer of the place: the timeline has not ended. */
+/* How the timeline of the buffer in a place ended. Zero, or an older serial in `how`: the timeline has not ended. */
 struct board_end {
-	_Atomic uint64_t how;  /* BOARD_WORD(serial, enum board_ended); stored last */
+	_Atomic uint64_t how;  /* BOARD_WORD(serial, enum board_ended); stored after `last` */
 	_Atomic uint64_t last; /* the last value that the timeline reached */
 };
 
@@ -46,17 +50,17 @@ struct board_device {
 struct board_header {
 	uint64_t magic;
 	uint32_t version, device_kind; /* WIRE_VERSION; enum device_kind */
-	uint8_t  instance_id[16];      /* random: another run of the same instance differs */
-	char     instance[24];         /* its name */
+	uint8_t  instance_id[16];      /* random, drawn at each start of a broker */
+	char     instance[24];         /* name of the broker instance */
 	uint32_t devices, buffers, handles;
-	uint32_t host_total; /* all host devices, also those that the broker does not see; 0 on cuda */
-	uint64_t words_offset, ends_offset, sealed_offset, size; /* bytes */
+	uint32_t host_total; /* number of all host devices, also of those that the broker does not see; 0 on cuda */
+	uint64_t words_offset, ends_offset, sealed_offset, size; /* bytes; size: of the whole board */
 	struct board_device device[DEVICE_MAX];
 };
 
 /*
- * A mapped board, writable in the broker and read-only in a client. A client's header is a copy, because the server may
- * change the board after the check.
+ * A mapped board, writable in the broker and read-only in a client. In a client, `header` points to a copy of the
+ * board's header, because the server may change the board after the check.
  */
 struct board {
 	const struct board_header *header;
@@ -67,20 +71,24 @@ struct board {
 	size_t                     size;
 };
 
-/* Computes offsets and size from the counts. */
+/* Sets the counts of buffers and handles in *header, and the offsets and the size that follow from them. */
 void board_layout(struct board_header *header, uint32_t buffers, uint32_t handles);
 
-/* Points *board into size bytes at base, whose header the caller trusts or has checked. */
+/* Fills *board for the `size` bytes mapped at base, which begin with a header that the caller trusts or has checked. */
 void board_place(struct board *board, void *base, size_t size);
 
-/* Maps a descriptor that a broker sent, read-only, after checking it. -EPROTO: not a board, or not sealed. */
+/*
+ * Checks the board in a descriptor that a broker sent, and maps it read-only. -EPROTO: the descriptor is not a board of
+ * this library's version, or is not sealed.
+ */
 int board_map(struct board *board, int fd);
 
 void board_unmap(struct board *board);
 
 /*
- * How the timeline of the buffer with that serial has ended. The buffer may have a later serial since it was renamed. While somebody uses
- * it, its place serves no other buffer.
+ * Returns how the timeline of a buffer has ended. end: of the buffer's place. serial: one that the buffer has, or had
+ * before a rename or resize. The caller uses the buffer, so its place serves no other buffer, and a later serial in the
+ * end is that of the same buffer.
  */
 static inline enum board_ended board_end_of(const struct board_end *end, uint64_t serial)
 {
@@ -89,10 +97,15 @@ static inline enum board_ended board_end_of(const struct board_end *end, uint64_
 	return how >> 2 >= serial ? (enum board_ended)(how & 3) : BOARD_RUNS;
 }
 
-/* The board's index of the device with that UUID, or -ENODEV. */
+/*
+ * Returns the broker's index of the device with this UUID. -ENODEV, error message set: the broker has no such device.
+ */
 int board_find_device(const struct board *board, const uint8_t uuid[16]);
 
-/* What the sealed handle of a grant is bound to, by its GRANT; and that of a chunk at that offset of the allocation. */
+/*
+ * Return the terms to which a handle is sealed for a session: board_grant_terms() for the handle of the GRANT's
+ * allocation, board_chunk_terms() for that of the allocation's chunk of `span` bytes at `offset`.
+ */
 struct seal_terms board_grant_terms(const struct board_header *header, uint64_t session,
 				    const struct wire_grant *grant);
 struct seal_terms board_chunk_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant,

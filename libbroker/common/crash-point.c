@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crash-point.c - see crash-point.h. Built with --enable-crash-points alone. */
+/* crash-point.c - see crash-point.h. Compiled only with --enable-crash-points. */
 #include "crash-point.h"
 
 #include <fcntl.h>
@@ -14,11 +14,12 @@
 #include "environment.h"
 
 #define SPEC_MAX  128
-#define PATIENCE  20000 /* checks, 100 us apart, whether a peer is dead or stopped */
+#define PATIENCE  20000 /* checks at most, 100 us apart, whether a process is dead or stopped */
 
+/* An action at a crash point, from GPUB_CRASH. */
 struct order {
 	char name[40], action[8];
-	int  nth, pid; /* pid: 0, or the process that a point of the broker acts on */
+	int  nth, pid; /* number of the passing; the process on which a BROKER or LOOP point acts, or 0 */
 };
 
 static const char *const names[CRASH_POINT_COUNT] = {
@@ -36,14 +37,14 @@ static const enum side sides[CRASH_POINT_COUNT] = {
 #undef CRASH_POINT_SIDE
 };
 
-static pid_t peer; /* of the broker's loop */
+static pid_t peer; /* the client process that the broker serves now (crash_point_peer()) */
 
 void crash_point_peer(pid_t pid)
 {
 	peer = pid;
 }
 
-/* ---- what is ordered ---- */
+/* ---- reading the action ---- */
 
 static void file_read(const char *path, char spec[SPEC_MAX])
 {
@@ -55,7 +56,10 @@ static void file_read(const char *path, char spec[SPEC_MAX])
 	spec[got > 0 ? got : 0] = 0;
 }
 
-/* The count of a file's order starts when it is first read. Only one thread reads files: the broker's loop. */
+/*
+ * Sets all of passed[] to 0 if `spec`, the text read from the file of GPUB_CRASH, is not the text of the last call. Not
+ * thread-safe: only the broker's loop has such a file.
+ */
 static void counts_begin_anew(const char *spec)
 {
 	static char last[SPEC_MAX];
@@ -83,14 +87,15 @@ static int order_read(struct order *order)
 	return sscanf(spec, "%39[a-z_]:%d:%7[a-z]:%d", order->name, &order->nth, order->action, &order->pid) >= 3 ? 0 : -1;
 }
 
-/* ---- doing it ---- */
+/* ---- doing the action ---- */
 
-/* To this thread, so that it does not take another step. */
+/* Sends the signal to the calling thread, which therefore executes nothing more. */
 static void signal_self(int signal)
 {
 	syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), signal);
 }
 
+/* Whether the process has ended, or is in one of the states (letters of /proc/PID/stat). */
 static int process_is(pid_t pid, const char *states)
 {
 	char path[40], text[256] = "";
@@ -102,6 +107,7 @@ static int process_is(pid_t pid, const char *states)
 	return !end || strchr(states, end[2]);
 }
 
+/* Signals the process, and waits until it is dead or stopped. */
 static void signal_client(pid_t pid, int signal)
 {
 	kill(pid, signal);
@@ -121,7 +127,7 @@ static void act(const struct order *order, enum side side)
 		signal_self(signal);
 }
 
-/* The process that a point is about; of a LOOP point 0: none. */
+/* Returns the client process at which a point of this side is passed. 0 at a LOOP point: none. */
 static pid_t pid_of(enum side side)
 {
 	return side == LIBRARY ? getpid() : side == BROKER ? peer : 0;

@@ -2,17 +2,20 @@
 /*
  * crash-point.h - named places in library and broker at which a test has a client die, stop or end.
  *
- * CRASH_POINT(grant_received) marks one. Without --enable-crash-points it only checks that the name is in the table
- * below. With it, the environment says what happens where (tests/crash/crash.c sets it):
+ * CRASH_POINT(NAME) marks a crash point. In a build without --enable-crash-points the macro only checks that NAME is in
+ * the table below. In a build with --enable-crash-points, environment variables say what happens at which crash point
+ * (tests/crash/crash.c sets them):
  *
- *   GPUB_CRASH=NAME:NTH:ACTION[:PID]   the NTH passing of that point (1 is the first) does it
- *   GPUB_CRASH=@FILE                   the same, read from that file at each point: for a broker that runs on
- *   GPUB_CRASH_VISITED=FILE            each passing appends "PID NAME" to it
+ *   GPUB_CRASH=NAME:NTH:ACTION[:PID]   the NTH passing of crash point NAME (1 is the first) does ACTION
+ *   GPUB_CRASH=@FILE                   FILE holds NAME:NTH:ACTION[:PID] and is read at each crash point, so that a
+ *                                      running broker can be given another action
+ *   GPUB_CRASH_VISITED=FILE            each passing of any crash point appends "PID NAME" to FILE
  *
- * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A point of the library acts on its own process,
- * in the thread that passes it. A point of the broker acts on process PID (exit is kill there), and waits until that
- * process is dead or stopped, so that the broker's next step finds it so. A BROKER point counts if the broker is
- * serving PID (CRASH_POINT_PEER). A LOOP point, where the broker serves nobody, always counts. Owns the counts.
+ * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A LIBRARY point acts on its own process, in
+ * the thread that passes the point. A BROKER or LOOP point acts on process PID, where exit means kill, and waits
+ * until PID is dead or stopped, so that the broker's next step finds PID dead or stopped. Only passings while the
+ * broker serves PID (CRASH_POINT_PEER) are counted at a BROKER point; all passings are counted at a LOOP point, where
+ * the broker serves no client. Owns the counts.
  */
 #ifndef GPUB_CRASH_POINT_H
 #define GPUB_CRASH_POINT_H
@@ -21,7 +24,7 @@
 
 #define CRASH_EXIT 66
 
-/* side, name, what has been done there. Roughly in the order in which a client passes them. */
+/* Rows: side, name, and the state of things at the point. Roughly in the order in which a client passes the points. */
 #define CRASH_POINTS(X)                                                                    \
 	X(LIBRARY, connect_begin, "gpub_connect has a client structure and no socket")     \
 	X(LIBRARY, connected, "the socket is connected")                                   \
@@ -183,7 +186,7 @@ enum crash_point {
 
 void crash_point_pass(enum crash_point point);
 
-/* In the broker, by CRASH_POINT_PEER(): the process that its points are about from here on; 0: one that is gone. */
+/* Sets the pid of the client process that the broker serves from now on. 0: none, or the process has ended. */
 void crash_point_peer(pid_t pid);
 
 #endif

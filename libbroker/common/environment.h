@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * environment.h - the environment, as far as it may be trusted.
+ * environment.h - environment variables, which read as unset where they are not trusted.
  *
- * In a program that has more rights than the user who started it (AT_SECURE: set-user-ID, set-group-ID, file
- * capabilities), that user controls the environment. So every variable reads as unset. Owns nothing; nothing else in
- * this project's libraries calls getenv().
+ * A program may have more rights than the user who started it (AT_SECURE: set-user-ID, set-group-ID, file
+ * capabilities). That user controls the environment, so in such a program every variable reads as unset. Owns
+ * nothing. No other file of this project's libraries calls getenv().
  */
 #ifndef GPUB_ENVIRONMENT_H
 #define GPUB_ENVIRONMENT_H
@@ -14,13 +14,13 @@
 /* Whether this program has more rights than the user who started it. */
 bool environment_is_untrusted(void);
 
-/* The variable's value; NULL: it is not set, or not trusted. */
+/* Returns the variable's value. NULL: the variable is not set, or the environment is not trusted. */
 const char *environment_get(const char *name);
 
-/* Whether it is set and not trusted. */
+/* Whether the variable is set but ignored, because the environment is not trusted. */
 bool environment_ignored(const char *name);
 
-/* If the variable was ignored, adds that to the thread's error message. Returns error. */
+/* Adds to the thread's error message that the variable is ignored, if environment_ignored(). Returns `error`. */
 int environment_note(int error, const char *name);
 
 #endif

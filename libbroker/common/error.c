@@ -8,7 +8,10 @@
 
 static _Thread_local char text[ERROR_TEXT_MAX] = "no error";
 
-/* A message may contain text from users or from a server: no control character may reach a terminal. There are some above 0x7f, too. */
+/*
+ * Replaces bytes that are not printable ASCII in the message. A message may contain text from users or from a server,
+ * and no control character may reach a terminal, of which some are above 0x7f.
+ */
 static void text_clean(void)
 {
 	for (char *c = text; *c; c++)

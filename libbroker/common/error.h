@@ -10,11 +10,11 @@
 
 #include <errno.h>
 
-#define ERROR_TEXT_MAX 320 /* bytes of a message with its zero; longer ones are cut */
+#define ERROR_TEXT_MAX 320 /* bytes of a message, including the NUL; longer messages are cut */
 
 /*
- * Returns code, which is negative, in a form that lets the compiler see that: else it would warn in inlined callers of
- * outputs that are used uninitialized.
+ * Returns code, which is negative. Lets the compiler see that the result is negative: otherwise the compiler warns in
+ * inlined callers that outputs may be used uninitialized.
  */
 static inline int error_failure(int code)
 {
@@ -25,10 +25,10 @@ static inline int error_failure(int code)
 #define error_set(code, ...) error_failure(error_store(code, __VA_ARGS__))
 int error_store(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The calling thread's message; "no error" at first. Never NULL. */
+/* Returns the calling thread's message, which is "no error" at first. Never NULL. */
 const char *error_text(void);
 
-/* A message that is kept while something else may fail. */
+/* A copy of a thread's message. error_save() makes the copy, and error_restore() makes the copy the message again. */
 struct saved_error {
 	char text[ERROR_TEXT_MAX];
 };
@@ -37,8 +37,8 @@ struct saved_error error_save(void);
 void error_restore(const struct saved_error *kept);
 
 /*
- * Restores the thread's message at the end of the block: for steps that undo something after a failure, or that are
- * done besides something else, and whose own errors are not reported.
+ * Saves the thread's message here, and restores it at the end of the block. For steps whose own errors are not
+ * reported, such as steps that undo something after a failure.
  */
 #define SAVE_ERROR() __attribute__((cleanup(error_restore), unused)) const struct saved_error saved_error = error_save()
 

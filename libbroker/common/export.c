@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c - the table of the kinds of export, alone in its file so that a test can have another one (export.h) */
+/*
+ * export.c - the table of the kinds of export (export.h). Nothing else is in this file, so a test can replace the
+ * table.
+ */
 #include "export.h"
 
 const struct export exports[] = {

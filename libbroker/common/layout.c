@@ -12,7 +12,7 @@
 #define BYTES_MAX (1ull << 62)
 #define LANES_MAX 1024
 
-/* Codes are DLDataTypeCode of DLPack 1.1. */
+/* Element types. Codes are DLDataTypeCode of DLPack 1.1. */
 static const struct type {
 	const char *name, *brief;
 	uint8_t     code, bits;
@@ -50,7 +50,7 @@ static const struct type *type_of(const gpub_layout *layout)
 
 /* ---- sizes ---- */
 
-/* False: not below BYTES_MAX. */
+/* Stores the bytes of all elements. False: BYTES_MAX or more. */
 static bool bytes_of(const gpub_layout *layout, uint64_t *bytes)
 {
 	uint64_t bits = (uint64_t)layout->bits * layout->lanes, elements = 1;
@@ -116,7 +116,7 @@ int layout_check(const gpub_layout *layout)
 
 /* ---- text ---- */
 
-/* Its end. */
+/* Writes the name of the element type into text, and returns the end of the name. */
 static char *type_text(const gpub_layout *layout, char *text, size_t room)
 {
 	const struct type *type = type_of(layout);
@@ -148,7 +148,7 @@ const char *layout_text(const gpub_layout *layout, char text[GPUB_LAYOUT_TEXT_MA
 	return text;
 }
 
-/* How much of the text it takes; 0: no type begins it. */
+/* Parses the element type at the beginning of text into *layout. Returns the length of its name; 0: no element type. */
 static size_t type_parse(const char *text, gpub_layout *layout)
 {
 	size_t length = strcspn(text, "[");
@@ -211,7 +211,7 @@ int layout_parse(const char *text, gpub_layout *layout)
 	return error;
 }
 
-/* ---- what is expected ---- */
+/* ---- comparing layouts ---- */
 
 static bool fits(const gpub_layout *has, const gpub_layout *expected)
 {

@@ -21,10 +21,10 @@ bool mps_is_here(char path[MPS_PATH_MAX])
 	snprintf(control, sizeof control, "%s/control", directory ? directory : "/tmp/nvidia-mps");
 	if (path)
 		strcpy(path, control);
-	/* CUDA itself may use that directory */
+	/* CUDA may trust the variable that this library ignores */
 	if (environment_ignored("CUDA_MPS_PIPE_DIRECTORY"))
 		return true;
-	/* any user can create that name in /tmp */
+	/* a pipe of another user does not count: any user can create this name in /tmp */
 	return !stat(control, &st) && (!st.st_uid || st.st_uid == geteuid());
 }
 

@@ -5,16 +5,19 @@
 
 #include <stddef.h>
 
-#define NAME_SIZE     96 /* a buffer's name with its zero */
-#define INSTANCE_SIZE 21 /* an instance's name with its zero: it is part of shared-memory names */
+#define NAME_SIZE     96 /* bytes of a buffer's name at most, including the NUL */
+#define INSTANCE_SIZE 21 /* bytes of an instance's name at most, including the NUL; part of shared-memory names */
 
-/* 1 to 95 bytes of A-Za-z0-9._/- that do not begin with '/'. -EINVAL, -ENAMETOOLONG with the error message set. */
+/* Checks a name: 1 to 95 bytes of A-Za-z0-9._/-, the first one not '/'. -EINVAL, -ENAMETOOLONG, error message set. */
 int name_check(const char *name);
 
-/* For logs and terminals: what may be no valid name, cut, with a question mark for each byte that cannot be shown. */
+/*
+ * Copies a name, which need not be valid, for logs and terminals. Cuts the name to NAME_SIZE, and replaces each byte
+ * that is not printable by '?'. Returns `copy`.
+ */
 const char *name_printable(const char *name, char copy[NAME_SIZE]);
 
-/* 1 to 20 bytes of A-Za-z0-9_- for a broker instance. */
+/* Checks the name of a broker instance: 1 to 20 bytes of A-Za-z0-9_-. -EINVAL with the error message set. */
 int instance_check(const char *name);
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* now.h - what a clock says, as one number. Owns nothing; never fails: the clocks that are asked for are always there. */
+/*
+ * now.h - the time of a clock as one number. Owns nothing. Never fails, because all systems have the clocks used
+ * here.
+ */
 #ifndef GPUB_NOW_H
 #define GPUB_NOW_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* CLOCK_REALTIME: since 1970. CLOCK_MONOTONIC, CLOCK_BOOTTIME: since the machine started. */
+/* Returns nanoseconds: since 1970 for CLOCK_REALTIME, since the boot for CLOCK_MONOTONIC and CLOCK_BOOTTIME. */
 static inline uint64_t now_ns(clockid_t clock)
 {
 	struct timespec now;

@@ -6,8 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRIES 3 /* the kernel may be short of memory for a moment */
+#define TRIES 3 /* calls of fstat(2), which may fail for a moment for lack of memory */
 
+/* Stores the status of fd's file in *st. False: fd is not open, or fstat(2) failed TRIES times. */
 static bool identify(int fd, struct stat *st)
 {
 	int error = -EBADF;
@@ -20,7 +21,7 @@ static bool identify(int fd, struct stat *st)
 	return !error;
 }
 
-/* The number comes last: a child that is forked in between finds none, or the whole. */
+/* Stores the number last, so that a child forked at any moment finds no descriptor or a complete one. */
 void owned_fd_take(struct owned_fd *owned, int fd)
 {
 	struct stat st;

@@ -2,10 +2,11 @@
 /*
  * owned-fd.h - descriptors that the library keeps in a program which may close them.
  *
- * A program that closes all descriptors, as daemons do, closes the library's, too, and files that it opens afterwards
- * get their numbers. So an owned descriptor is its number and the identity of its file, and whoever is about to use or
- * close the number asks first whether it still names that file. The file must have an inode of its own: a socket, a
- * pipe or a file has one; epoll, eventfd and, before Linux 6.9, pidfd share one. Owns nothing; takes no lock.
+ * A program that closes all descriptors, as daemons do, also closes the library's. Files that the program opens later
+ * get the same numbers. So an owned descriptor records a number together with the identity of its file, and the
+ * library checks before a use or close that the number still refers to that file. The file must have an inode of its
+ * own. A socket, a pipe or a regular file has one; all epolls, all eventfds and, before Linux 6.9, all pidfds share
+ * one. Owns nothing and takes no lock.
  */
 #ifndef GPUB_OWNED_FD_H
 #define GPUB_OWNED_FD_H
@@ -14,23 +15,23 @@
 #include <sys/types.h>
 
 struct owned_fd {
-	int   fd; /* negative: none */
-	dev_t device;
+	int   fd;     /* negative: none */
+	dev_t device; /* with inode: identity of the file, valid unless fd is negative */
 	ino_t inode;
 };
 
 #define OWNED_FD_NONE ((struct owned_fd){ .fd = -1 })
 
-/* Makes an open descriptor an owned one. A negative fd is kept as it is. */
+/* Stores fd and the identity of its file in *owned. A negative fd is stored without an identity. */
 void owned_fd_take(struct owned_fd *owned, int fd);
 
-/* Whether the number still names the file that it named when it was taken. Async-signal-safe. */
+/* Whether the number still refers to the file of owned_fd_take(). Keeps errno. Async-signal-safe. */
 bool owned_fd_stands(const struct owned_fd *owned);
 
-/* Closes it if it stands. Afterwards *owned is OWNED_FD_NONE. Async-signal-safe. */
+/* Closes the descriptor if owned_fd_stands(). Afterwards owned->fd is -1. Async-signal-safe. */
 void owned_fd_close(struct owned_fd *owned);
 
-/* What an error message says where it does not stand. */
+/* Error message for a descriptor for which owned_fd_stands() is false. */
 #define OWNED_FD_LOST                                                                      \
 	"this program closed descriptors of the gpubroker library (close_range, closefrom, " \
 	"or a loop): connect after that"

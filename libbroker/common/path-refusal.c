@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GROUPS_MAX 8 /* that a message names */
+#define GROUPS_MAX 8 /* groups in a message at most */
 
-/* "uid 1000, groups 1000 27" */
+/* Writes this process's effective ids into text, as "uid 1000, groups 1000 27". */
 static void name_asker(char *text, size_t size)
 {
 	gid_t groups[256];
@@ -25,9 +25,9 @@ static void name_asker(char *text, size_t size)
 }
 
 /*
- * Whether the permissions of a file refuse this process. Where both kinds of ids are equal, access(2) tells it, which
- * every sandbox knows: a check of the effective ids alone is faccessat2(2), which older container runtimes refuse. A
- * refusal of that call closes no path.
+ * Whether the permissions of a file refuse this process (EACCES). If real and effective ids are equal, access(2) is
+ * used, which works in every sandbox. Otherwise faccessat(2) checks the effective ids, by the system call faccessat2,
+ * which older container runtimes fail with EPERM. EPERM does not count as a refusal.
  */
 static bool is_closed(const char *path, int mode)
 {

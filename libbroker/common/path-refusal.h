@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * path-refusal.h - finds the part of a socket's path that refuses this process: connect(2) does not say which.
+ * path-refusal.h - finds the part of a socket's path that makes connect(2) fail.
  *
- * Owns nothing; checks the effective ids, as connect(2) does. Never opens anything.
+ * Checks permissions for the effective ids, as connect(2) does. Owns nothing. Never opens a file.
  */
 #ifndef GPUB_PATH_REFUSAL_H
 #define GPUB_PATH_REFUSAL_H
@@ -11,24 +11,28 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#define PATH_PART_MAX 108 /* as long as a socket's path */
+#define PATH_PART_MAX 108 /* bytes: the size of sockaddr_un.sun_path */
 
+/*
+ * PATH_UNREADABLE: stat(2) fails with another error than ENOENT. PATH_WRONG_KIND: the part is not a directory or, if it
+ * is the last one, not a socket. PATH_CLOSED: permissions refuse this process.
+ */
 enum path_fault { PATH_FINE, PATH_MISSING, PATH_UNREADABLE, PATH_WRONG_KIND, PATH_CLOSED };
 
 /* The first part of a path that has a fault. */
 struct path_part {
 	enum path_fault fault;
-	bool            is_last; /* the socket; else a directory on the way to it */
-	struct stat     st;      /* of what is there */
-	char            path[PATH_PART_MAX];
+	bool            is_last; /* true: the part is the socket; false: a directory that leads to the socket */
+	struct stat     st;      /* of the part; valid for PATH_WRONG_KIND and PATH_CLOSED */
+	char            path[PATH_PART_MAX]; /* from the root to the part */
 };
 
-/* PATH_FINE: there is none, and part is unchanged. */
+/* Finds the first part of `path` that has a fault. Returns the fault, or PATH_FINE and leaves *part unchanged. */
 enum path_fault path_part_find(const char *path, struct path_part *part);
 
 /*
- * Describes the first part of the path that is missing, is not the socket or directory that it must be, or refuses this
- * process, with its owner and mode and this process's ids. False: there is none.
+ * Writes a description of the first part of `path` that has a fault into text; for PATH_CLOSED with the part's owner
+ * and mode and this process's ids. Returns false, with text unchanged, if no part has a fault.
  */
 bool path_refusal(const char *path, char *text, size_t size);
 

@@ -14,7 +14,7 @@ bool path_is_there(const char *path)
 	return !stat(path, &st);
 }
 
-/* O_NONBLOCK: a pipe at the path has no reader to wait for. */
+/* O_NONBLOCK keeps the open of a pipe at the path from waiting for a writer. */
 int file_readable(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

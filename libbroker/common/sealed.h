@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sealed.h - the sealed form in which a grant's device handles travel: through the board, those of chunks that an allocation grew by in a message.
+ * sealed.h - sealed handles: device handles, encrypted for one session.
  *
- * XChaCha20-Poly1305 under the session's key (libsodium), with a random nonce. The terms of the grant are the
- * associated data, so it opens for one session, one grant and exactly these terms. All clients may read a sealed
- * handle. Owns nothing; keeps no key. sodium_init() must have run.
+ * The handle of a grant's allocation travels in the board, and the handle of a chunk that the allocation grew by
+ * travels in a MEMORY message. The cipher is XChaCha20-Poly1305 (libsodium) under the session's key, with a random
+ * nonce. The terms of the grant are the associated data, so a sealed handle opens only for its session, its grant and
+ * exactly these terms. All clients may read all sealed handles. Owns nothing and keeps no key. sodium_init() must
+ * have run.
  */
 #ifndef GPUB_SEALED_H
 #define GPUB_SEALED_H
@@ -17,14 +19,14 @@
 #define SEAL_NONCE_SIZE 24
 #define SEAL_TAG_SIZE   16
 
-/* The associated data of a sealed handle. Every byte counts: no padding, unused bytes zero. */
+/* The associated data of a sealed handle. All bytes are authenticated, so no padding, and unused bytes are 0. */
 struct seal_terms {
-	uint8_t  instance[16];
-	uint8_t  device_uuid[16]; /* of the device that the memory is on */
-	uint64_t session, grant, serial; /* serial: of the buffer; 0: it is the handle of a chunk, and size and offset are the chunk's */
-	uint64_t size, offset, address;
-	uint32_t rights, version; /* version: WIRE_VERSION */
-	uint32_t exported, reserved; /* the kind of export by its number; 0 */
+	uint8_t  instance[16];    /* board_header.instance_id */
+	uint8_t  device_uuid[16]; /* of the device that has the memory */
+	uint64_t session, grant, serial; /* ids, and the buffer's serial; serial 0: the handle of a chunk */
+	uint64_t size, offset, address;  /* bytes: of the buffer, or of the chunk if serial is 0 */
+	uint32_t rights, version;        /* GPUB_READ, GPUB_WRITE; WIRE_VERSION */
+	uint32_t exported, reserved;     /* enum export_kind; 0 */
 };
 
 _Static_assert(sizeof(struct seal_terms) == 96, "the terms are hashed as bytes: no padding");
@@ -37,10 +39,14 @@ struct sealed_handle {
 
 _Static_assert(sizeof(struct sealed_handle) == WIRE_SEALED_SIZE, "a sealed handle fills two cache lines");
 
+/* Encrypts a handle into *sealed, with a new nonce. Cannot fail. */
 void handle_seal(struct sealed_handle *sealed, const struct seal_terms *terms, const struct device_handle *handle,
 		 const uint8_t key[WIRE_KEY_SIZE]);
 
-/* -EKEYREJECTED: it is not this session's, or a bit of it or of the terms differs. *handle untouched then. */
+/*
+ * Decrypts a sealed handle into *handle. -EKEYREJECTED, with *handle unchanged: the handle was sealed with another
+ * session's key or for other terms, or was changed.
+ */
 int handle_unseal(struct device_handle *handle, const struct seal_terms *terms, const struct sealed_handle *sealed,
 		  const uint8_t key[WIRE_KEY_SIZE]);
 

@@ -45,7 +45,7 @@ int socket_listen(const char *path, mode_t mode)
 	sock = new_socket();
 	if (sock < 0)
 		return sock;
-	/* both before any client can connect: an accepted socket inherits the options at the time of its connect(2) */
+	/* before any client can connect, because a connect(2) fixes these options of the accepted socket */
 	socket_refuse_descriptors(sock);
 	if (socket_stamp_senders(sock) ||
 	    bind(sock, (struct sockaddr *)&sun, sizeof sun) || chmod(path, mode) || listen(sock, SOMAXCONN)) {
@@ -136,7 +136,7 @@ int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 	return -ECONNRESET;
 }
 
-/* The number of messages in so many packets. */
+/* Returns the number of messages in the first `packets` packets of `count` messages, with `packed` in each packet. */
 static unsigned packets_hold(unsigned packets, unsigned count, unsigned packed)
 {
 	return packets * packed < count ? packets * packed : count;
@@ -172,7 +172,7 @@ static void take_descriptor(int fd, struct socket_extra *extra, bool want_fd)
 		close(fd);
 }
 
-/* The kernel rounds the room up, so more descriptors than wanted may come. */
+/* More descriptors than wanted may come, because the kernel rounds the size of the control buffer up. */
 static void take_descriptors(const struct cmsghdr *c, struct socket_extra *extra, bool want_fd)
 {
 	size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -207,14 +207,20 @@ static void extra_init(struct socket_extra *extra)
 	extra->unwanted_count = 0;
 }
 
-/* The kernel closes descriptors without room, in the caller's context: so there is room for all, or the peer is trusted. */
+/*
+ * Returns the size of the control buffer for a receive. The kernel closes descriptors that do not fit in the caller's
+ * context, where a close may wait. So there is room for all descriptors unless the peer is trusted (want_fd).
+ */
 static size_t control_size(bool want_fd)
 {
 	return want_fd ? CMSG_SPACE(sizeof(int)) :
 			 CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int));
 }
 
-/* A peer that closes with unread messages resets the connection, once; its own messages can still be read. */
+/*
+ * Receives a packet of *length bytes. Tries again after one ECONNRESET: a peer that closes its socket with unread
+ * messages causes one, but messages that the peer sent before can still be received.
+ */
 static int receive(int sock, struct msghdr *msg, int flags, size_t *length)
 {
 	ssize_t got;
@@ -256,6 +262,7 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 	return error;
 }
 
+/* Whether a packet of this length holds 1 to SOCKET_PACKET_MAX messages. */
 static bool is_whole(size_t length)
 {
 	return length && !(length % WIRE_SIZE) && length <= SOCKET_PACKET_MAX * WIRE_SIZE;
@@ -282,7 +289,7 @@ int socket_receive_packet(int sock, struct socket_packet *packet, bool want_fd, 
 	return packet->length ? 0 : error_set(-ECONNRESET, "the other side closed the connection");
 }
 
-/* The kernel says that control data was cut off where a packet has descriptors and the buffer has room for its sender alone. */
+/* The control buffer has room for credentials only, so the kernel sets MSG_CTRUNC if the packet has descriptors. */
 enum socket_next socket_next(int sock)
 {
 	union {

@@ -2,7 +2,8 @@
 /*
  * socket.h - Unix SOCK_SEQPACKET sockets that carry wire messages, with at most one descriptor each.
  *
- * Owns no descriptor: callers close those that they get. Knows nothing of sessions or of the meaning of messages.
+ * Owns no descriptor: callers close the descriptors that these functions return. Knows nothing of sessions, nor what
+ * messages mean.
  */
 #ifndef GPUB_SOCKET_H
 #define GPUB_SOCKET_H
@@ -20,90 +21,103 @@
 
 #define SOCKET_ADDRESS_SIZE (sizeof("unix:") + sizeof(((struct sockaddr_un *)0)->sun_path))
 
-/* "unix:PATH" to a socket address. -EINVAL with the error message set. */
+/* Converts "unix:PATH" to a socket address. -EINVAL with the error message set. */
 int socket_address(const char *address, struct sockaddr_un *sun);
 
-/* Listens at PATH, which must not exist, with that mode. Returns the descriptor. */
+/*
+ * Makes a socket at PATH, where no file may exist, sets the file's mode, and listens. Returns the descriptor, or a
+ * negative errno with the error message set.
+ */
 int socket_listen(const char *path, mode_t mode);
 
 /*
- * Refuses descriptors on this socket, and on those that are accepted from it. The kernel closes a descriptor that a receiver
- * does not take in the receiver's context, and a close may wait: that of a lingering TCP socket as long as its sender likes.
+ * Makes the kernel refuse descriptors that are sent to this socket, and to sockets accepted from it. Otherwise the
+ * kernel closes each descriptor that the receiver does not take in the receiver's context, where a close may wait:
+ * the close of a lingering TCP socket lasts as long as its sender likes. Returns false if the kernel has no such
+ * option (before Linux 6.16).
  */
-bool socket_refuse_descriptors(int sock); /* false: this kernel cannot (before Linux 6.16) */
+bool socket_refuse_descriptors(int sock);
 
-/* From now on the kernel adds its sender to each message that is sent to this socket. Negative errno. */
+/* Makes the kernel add the sender's credentials to each message sent to this socket from now on. Negative errno. */
 int socket_stamp_senders(int sock);
 
-/* Connects. Returns the descriptor. -ENOENT, -ECONNREFUSED, -EACCES with the error message set. */
+/* Connects, and returns the descriptor. -ENOENT, -ECONNREFUSED, -EACCES with the error message set. */
 int socket_connect(const struct sockaddr_un *sun);
 
-/* The same. -ETIMEDOUT: so many seconds long the server's queue was full; 0: it may be for ever. */
+/*
+ * Connects as socket_connect() does, but waits `seconds` at most while the server's queue of connections is full, then
+ * returns -ETIMEDOUT. seconds 0: no limit.
+ */
 int socket_connect_within(const struct sockaddr_un *sun, unsigned seconds);
 
 /*
- * Sends one message, with a descriptor unless fd is -1. -EAGAIN: MSG_DONTWAIT was in flags and the queue is full;
- * -ECONNRESET: the peer is gone; -ETOOMANYREFS, -ENOBUFS, -ENOMEM: the system has no memory for it. Sets no error
- * message: most sends are part of something else, whose message must stay.
+ * Sends one message, with a descriptor unless fd is -1. -EAGAIN: flags has MSG_DONTWAIT, and the queue is full.
+ * -ECONNRESET: the connection has ended. -ETOOMANYREFS, -ENOBUFS, -ENOMEM: the system has no memory for the message.
+ * Does not change the thread's error message, because most sends follow an operation whose error message must stay.
  */
 int socket_send(int sock, const struct wire_message *message, int fd, int flags);
 
-#define SOCKET_PACKET_MAX 16 /* messages: most of the cost of a message is its packet */
-#define SOCKET_SEND_MAX   64 /* messages */
+#define SOCKET_PACKET_MAX 16 /* messages in a packet at most; a packet costs most of what a single message costs */
+#define SOCKET_SEND_MAX   64 /* messages in one call of socket_send_many() at most */
 
 /*
- * Sends as many of the messages as the kernel accepts in one call, in packets of packed messages (SOCKET_PACKET_MAX at
- * most). Returns their number, or -1.
+ * Sends as many of the `count` messages as the kernel accepts in one call, with `packed` messages in each packet
+ * (SOCKET_PACKET_MAX at most). Returns the number of messages sent, or -1 with errno set.
  */
 int socket_send_many(int sock, const struct wire_message *messages, unsigned count, unsigned packed, int flags);
 
-/* What came with a packet. */
-#define SOCKET_DESCRIPTORS_MAX 253 /* the kernel's limit for one message: SCM_MAX_FD */
+#define SOCKET_DESCRIPTORS_MAX 253 /* descriptors of one packet at most: the kernel's SCM_MAX_FD */
 
+/* The descriptors and the sender's credentials that were received with a packet. */
 struct socket_extra {
-	int          fd;          /* -1, or a descriptor (close-on-exec) that is now the caller's; -EMFILE: one was
-				     sent, and this process has no descriptor left */
-	bool         has_sender;
-	struct ucred sender;      /* kernel-made; only where SO_PASSCRED is on */
+	int          fd;          /* the wanted descriptor (close-on-exec), now the caller's; -1: none was sent;
+				     -EMFILE: one was sent, but this process has no descriptor left */
+	bool         has_sender;  /* sender is valid */
+	struct ucred sender;      /* credentials, from the kernel; only if SO_PASSCRED is set */
 	unsigned     unwanted_count;
-	int          unwanted[SOCKET_DESCRIPTORS_MAX]; /* unrequested ones, now the caller's, also after an error */
+	int          unwanted[SOCKET_DESCRIPTORS_MAX]; /* other descriptors, now the caller's, also after an error */
 };
 
 /*
- * Receives and checks one message. want_fd: one descriptor may come with it, and the peer is trusted: other descriptors
- * are closed here. Else the caller closes what came, because a close may wait. -EAGAIN; -ECONNRESET: the peer is gone;
- * -EPROTO: malformed.
+ * Receives one message and checks its form. want_fd true: the peer is trusted, and one descriptor may come with the
+ * message; further descriptors are closed here. want_fd false: all descriptors are in extra->unwanted, and the caller
+ * closes them, because a close may wait. -EAGAIN: no message yet. -ECONNRESET: the connection has ended. -EPROTO: the
+ * message is malformed.
  */
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags);
 
-/* A packet: what one process sent at once. Large: not for a stack. */
+/* A packet: the messages that one process sent at once. Too large for a stack. */
 struct socket_packet {
-	size_t              length; /* bytes; 0: the end of file */
-	unsigned            count;  /* messages; 1 if the length is not a whole number of them, or too large */
+	size_t              length; /* bytes; 0: end of file */
+	unsigned            count;  /* number of messages; 1 if length is not that of 1 to SOCKET_PACKET_MAX messages */
 	struct socket_extra extra;
 	struct wire_message message[SOCKET_PACKET_MAX];
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred)) +
 					      CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int))];
 };
 
-/* wire_check() of one of its messages. */
+/* Checks the form of message `index` of the packet: returns the result of wire_check(). */
 int socket_packet_check(const struct socket_packet *packet, unsigned index);
 
 /*
- * Receives a packet, unchecked, and what came with it. -EAGAIN; -ECONNRESET: the peer is gone, but descriptors may have
- * come with its last, empty packet.
+ * Receives a packet with its descriptors and credentials, and does not check its messages. want_fd: as for
+ * socket_receive(). -EAGAIN: no packet yet. -ECONNRESET: the connection has ended, but packet->extra may have
+ * descriptors of a last, empty packet.
  */
 int socket_receive_packet(int sock, struct socket_packet *packet, bool want_fd, int flags);
 
-/* What a receive from the socket would bring. */
+/* What the next receive from a socket would return. */
 enum socket_next {
-	SOCKET_NEXT_NONE,        /* nothing yet, or the socket failed */
+	SOCKET_NEXT_NONE,        /* nothing yet, or an error */
 	SOCKET_NEXT_MESSAGE,     /* a packet without descriptors */
-	SOCKET_NEXT_DESCRIPTORS, /* a packet with some */
-	SOCKET_NEXT_END          /* the end of file */
+	SOCKET_NEXT_DESCRIPTORS, /* a packet with descriptors */
+	SOCKET_NEXT_END          /* end of file */
 };
 
-/* Looks without receiving and without waiting. Only a socket that stamps its senders tells an empty packet from the end of file. */
+/*
+ * Returns what the next receive from the socket would return, without receiving or waiting. The socket must have
+ * socket_stamp_senders() to tell an empty packet from the end of file.
+ */
 enum socket_next socket_next(int sock);
 
 #endif

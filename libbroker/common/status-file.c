@@ -13,15 +13,15 @@
 
 #include "error.h"
 
-#define TRIES 20 /* for a record that its broker is writing */
+#define TRIES 20 /* reads at most of a record that the broker may be writing */
 
 #define PATH_SIZE (sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE)
 
 /* ---- seals ---- */
 
 /*
- * Shows what was written only in part, and proves nothing about who wrote it. Any one word that differs gives another
- * sum. It takes half the time of SipHash.
+ * Returns the checksum of a header or record, which shows that all of it was written. It does not prove who wrote it.
+ * A change of any one word changes the sum. Takes half the time of SipHash.
  */
 static uint64_t checksum_of(const struct status_seal *seal, size_t size)
 {
@@ -49,7 +49,7 @@ bool status_is_whole(const struct status_seal *seal, size_t size)
 
 /* ---- files ---- */
 
-/* Anybody may have put a link or a pipe there: neither is followed or waited for. */
+/* O_NOFOLLOW and O_NONBLOCK, because any user can put a link or a pipe at the path. */
 int status_file_open(const char *instance)
 {
 	char path[PATH_SIZE];
@@ -60,7 +60,7 @@ int status_file_open(const char *instance)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A broker holds the lock until it is gone, wherever it runs. */
+/* A broker holds a write lock on its file until its process ends, also if it runs in another container. */
 bool status_file_is_held(int fd)
 {
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
@@ -68,7 +68,7 @@ bool status_file_is_held(int fd)
 	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_WRLCK;
 }
 
-/* Only what could be an instance's name: the rest belongs to instances, or to somebody who plays. */
+/* Returns the instance's name in the name of a file in SHM_DIR. NULL: the file's name is not that of a status file. */
 static const char *instance_of(const char *file)
 {
 	const char *instance = file + strlen(STATUS_PREFIX) - 1;
@@ -103,7 +103,7 @@ static bool address_is_good(const struct status_address *record)
 	       memchr(record->address, 0, SOCKET_ADDRESS_SIZE);
 }
 
-/* As it stands in its slot or, where the broker is killed while it writes there, in the copy. */
+/* Reads the record from its slot or, if a write there was interrupted, from the copy. False: neither is whole. */
 static bool address_read_once(int fd, struct status_address *record)
 {
 	struct {
@@ -121,6 +121,7 @@ static bool address_read_once(int fd, struct status_address *record)
 	return true;
 }
 
+/* Reads the record, up to TRIES times. False: no whole record was read, or its address is empty. */
 static bool address_read(int fd, struct status_address *record)
 {
 	static const struct timespec nap = { .tv_nsec = 5000000 };
@@ -176,7 +177,7 @@ struct list {
 	size_t size, length;
 };
 
-/* Not what other users wrote: they may have made any number of files. */
+/* Whether the broker lives and its file is root's or this user's. Other users may have made any number of files. */
 static bool is_listed(const char *instance)
 {
 	int fd = status_file_open(instance);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status-file.h - the brokers' status files, as far as a client needs them: which there are, whether their brokers
- * live, and where these listen. broker/status/format.h has the rest of the format.
+ * status-file.h - the part of the brokers' status files that a client needs: which files exist, whether their brokers
+ * live, and at which address each broker listens. broker/status/format.h has the rest of the format.
  *
- * Anybody may make a file in /dev/shm: what one says is a claim of its owner. Copies what it reads once, and checks it
- * before use. Owns nothing; never maps, changes or removes a file.
+ * Any user may make a file in /dev/shm, so the contents of a status file are a claim of the file's owner. Reads each
+ * part once into a copy, and checks the copy before use. Owns nothing. Never maps, changes or removes a file.
  */
 #ifndef GPUB_STATUS_FILE_H
 #define GPUB_STATUS_FILE_H
@@ -18,66 +18,72 @@
 
 #define SHM_DIR "/dev/shm" /* where Linux keeps POSIX shared memory: shm_overview(7) */
 
-#define STATUS_PREFIX "/gpubroker." /* of a status file's name, before the instance's */
+#define STATUS_PREFIX "/gpubroker." /* a status file's name is this prefix and the instance's name */
 
 #define STATUS_MAGIC  0x7574617473627067ull
 #define STATUS_FORMAT 5
-#define STATUS_FORMAT_OLDEST 4 /* that can be read: it has no record of a job */
+#define STATUS_FORMAT_OLDEST 4 /* oldest format that can be read; has no record of a job */
 
-#define STATUS_COPY        512  /* where the copy is, behind the header */
-#define STATUS_RING        1024 /* where the events are, behind the copy */
-#define STATUS_EVENTS      4096
-#define STATUS_EVENT_SIZE  176
-#define STATUS_HEADER_SIZE (STATUS_RING + STATUS_EVENTS * STATUS_EVENT_SIZE) /* bytes in front of the records */
-#define STATUS_RECORD_SIZE 256
+#define STATUS_COPY        512  /* offset in the file of the copy, after the header */
+#define STATUS_RING        1024 /* offset in the file of the events, after the copy */
+#define STATUS_EVENTS      4096 /* number of events in the ring */
+#define STATUS_EVENT_SIZE  176  /* bytes */
+#define STATUS_HEADER_SIZE (STATUS_RING + STATUS_EVENTS * STATUS_EVENT_SIZE) /* bytes before the first record */
+#define STATUS_RECORD_SIZE 256  /* bytes */
 
 #define STATUS_OFFSET(slot) (STATUS_HEADER_SIZE + (uint64_t)(slot) * STATUS_RECORD_SIZE)
 
-/* In the header, and at the beginning of each record. */
+/* In the header, and at the beginning of each record. Shows whether all of the header or record was written. */
 struct status_seal {
-	uint64_t checksum; /* of all that follows it; never 0 */
-	uint64_t sequence; /* of the broker's writes: the one that wrote this */
+	uint64_t checksum; /* of the bytes after this field, up to the end of the header or record; never 0 */
+	uint64_t sequence; /* number of the broker's write that wrote the header or record */
 };
 
-/* Seals what begins at seal and has so many bytes; and tells whether it is as it was sealed. */
+/*
+ * status_seal() seals the `size` bytes that begin with *seal. status_is_whole() checks that they are unchanged since.
+ */
 void status_seal(struct status_seal *seal, size_t size, uint64_t sequence);
 bool status_is_whole(const struct status_seal *seal, size_t size);
 
-/* Whether a file of that format can be read: older ones have fewer types of records. */
+/* Whether this program can read a file of `format`. */
 static inline bool status_format_is_known(uint32_t format)
 {
 	return format >= STATUS_FORMAT_OLDEST && format <= STATUS_FORMAT;
 }
 
-#define STATUS_ADDRESS_TYPE 10 /* of that record: TRACKED_ADDRESS */
-#define STATUS_ADDRESS_SLOT 0  /* a broker's first record */
+#define STATUS_ADDRESS_TYPE 10 /* type of a status_address record: TRACKED_ADDRESS */
+#define STATUS_ADDRESS_SLOT 0  /* index of the status_address record among a broker's records */
 
-/* Where the broker listens. */
+/* The record of the address at which the broker listens. */
 struct status_address {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	char     address[120]; /* "unix:PATH"; empty: nowhere that has a path */
+	char     address[120]; /* "unix:PATH"; empty: the broker listens at no path */
 };
 
-/* The status file of that instance, a valid name, to be read. Negative errno without an error message. */
+/*
+ * Opens the status file of an instance, whose name must be valid, for reading. Returns the descriptor, or a negative
+ * errno without an error message.
+ */
 int status_file_open(const char *instance);
 
-/* Whether a living broker holds that file. */
+/* Whether the broker of this status file lives: a broker locks its file while it lives. */
 bool status_file_is_held(int fd);
 
 /*
- * Where the living broker of that instance, a valid name, listens. -ENOENT: there is no such file; -EACCES: it is not
- * for this user; -ECONNREFUSED: the broker is dead; -EBADMSG: the file does not say it. The error message is set.
+ * Stores the address at which the broker of an instance listens. The instance's name must be valid. -ENOENT: there is
+ * no status file. -EACCES: this user may not read the file. -ECONNREFUSED: the broker is dead. -EBADMSG: the file has
+ * no address. The error message is set.
  */
 int status_file_address(const char *instance, char address[SOCKET_ADDRESS_SIZE]);
 
 /*
- * Calls act for each instance that has a status file, in no order. Negative errno, which says why SHM_DIR cannot be
- * read.
+ * Calls act() for each instance that has a status file, in no order. Returns 0, or a negative errno, without an error
+ * message, if SHM_DIR cannot be read.
  */
 int status_files_each(void (*act)(const char *instance, void *context), void *context);
 
-/* Lists living brokers of this user and of root: "heat, run-812". "": there are none. Cut where it does not fit. */
+/* Lists the living brokers of this user and of root, as "heat, run-812". Leaves out names that do not fit. */
 void status_files_list(char *text, size_t size);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tables.h - uthash as broker and library use it: keyed, and surviving a lack of memory.
+ * tables.h - hash tables of broker and library: uthash with a keyed hash, and without an exit when memory is exhausted.
  *
- * Clients choose names and ids, so they are hashed with SipHash under a key of this process: no client can choose names
- * that all fall into one bucket. A table without memory for another entry refuses it instead of ending the process:
- * table_added() follows each HASH_ADD. Owns the key.
+ * Clients choose the names and ids that are keys of tables. SipHash under a random key of this process keeps a client
+ * from choosing names that all fall into one bucket. A HASH_ADD for which there is no memory does not add the entry,
+ * so each HASH_ADD must be followed by table_added(). Owns the hash key.
  */
 #ifndef GPUB_TABLES_H
 #define GPUB_TABLES_H
@@ -15,18 +15,19 @@
 #define HASH_FUNCTION(key, length, hash) ((hash) = table_hash((key), (length)))
 #include <uthash.h>
 
-/* Draws the key, once; before the first entry of any table. Any thread. */
+/* Draws the random hash key at the first call. Call it before the first entry of any table. Thread-safe. */
 void tables_init(void);
 
 unsigned table_hash(const void *key, size_t length);
 
-/* Whether the HASH_ADD before added the entry, with that handle. */
+/* Whether the last HASH_ADD of the entry succeeded. handle: name of its UT_hash_handle; "hh" for table_added(). */
 #define table_added_by(handle, entry) ((entry)->handle.tbl != NULL)
 #define table_added(entry)            table_added_by(hh, entry)
 
 /*
- * Gives an entry of a table another key, which the statement change stores. It cannot fail: anchor, a second entry with any key, keeps
- * the table while the entry is out of it, and the table does not grow.
+ * Changes the key of a table's entry. The statement `change` stores the new key in the entry. Cannot fail, because
+ * the table exists all the time and does not grow: `anchor`, a second entry with any key, is in the table while the
+ * entry is not.
  */
 #define TABLE_REKEY(handle, head, field, length, entry, anchor, change)                         \
 	do {                                                                                    \

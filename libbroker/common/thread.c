@@ -14,8 +14,9 @@
 #include "error.h"
 #include "size.h"
 
-/* ---- how large the stack is ---- */
+/* ---- size of the stack ---- */
 
+/* Callback of dl_iterate_phdr(3): adds the size of the object's thread-local variables to *total. */
 static int add_tls(struct dl_phdr_info *object, size_t size, void *total)
 {
 	(void)size;
@@ -25,7 +26,7 @@ static int add_tls(struct dl_phdr_info *object, size_t size, void *total)
 	return 0;
 }
 
-/* The C library puts thread-local variables of the program and its libraries onto each stack. */
+/* The C library puts the thread-local variables of the program and of all libraries onto each thread's stack. */
 static size_t stack_size(void)
 {
 	size_t tls = 0;
@@ -34,9 +35,9 @@ static size_t stack_size(void)
 	return THREAD_STACK + size_round_up(tls, 1 << 16);
 }
 
-/* ---- why a thread does not start ---- */
+/* ---- errors ---- */
 
-/* pthread_create(3) gives EAGAIN for two reasons: whether a stack can be mapped tells them apart. */
+/* Whether a stack can be mapped. If so, EAGAIN from pthread_create(3) means that a limit of threads is reached. */
 static bool stack_fits(size_t size)
 {
 	void *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * thread.h - how broker and library start a thread without signals, and keep a program's thread from being cancelled
- * during a call. Owns nothing.
+ * thread.h - starts threads that have all signals blocked, and keeps a program's thread from being cancelled during a
+ * call of the library. Owns nothing.
  */
 #ifndef GPUB_THREAD_H
 #define GPUB_THREAD_H
@@ -9,19 +9,20 @@
 #include <pthread.h>
 
 /*
- * The stack of a thread, without what thread-local variables need. Not ulimit -s: that is 8 MiB as a rule, which
- * mlockall(2) locks for each thread. On the host device threads of the broker use 24 KiB of it and those of the
- * library 12 KiB, but the driver does not say what it needs, and host devices run kernels of the user's on such a
- * thread.
+ * Stack size of a thread, without the space for thread-local variables. Smaller than the usual ulimit -s of 8 MiB,
+ * which mlockall(2) would lock for each thread. On the host device, the broker's threads use 24 KiB of stack and the
+ * library's threads 12 KiB. The size is larger because the CUDA driver does not document its need, and because the
+ * host device runs the user's kernels on such a thread.
  */
 #define THREAD_STACK (1u << 20) /* bytes */
 
 /*
- * Starts a thread with all signals blocked. -EAGAIN: no more threads are possible; the error message says which limit
- * to raise.
+ * Starts a thread with all signals blocked. Negative errno with the error message set. -EAGAIN: a limit allows no more
+ * threads, and the error message says which limit to raise.
  */
 int thread_start(pthread_t *thread, void *(*function)(void *), void *argument);
 
+/* Disables cancellation of the calling thread. Returns the state before, for thread_restore_cancellation(). */
 static inline int thread_hold_cancellation(void)
 {
 	int before = PTHREAD_CANCEL_ENABLE;
@@ -36,8 +37,9 @@ static inline void thread_restore_cancellation(const int *before)
 }
 
 /*
- * From here to the end of the block the calling thread is not cancelled: a cancelled thread would leave locks taken, and
- * waiters on a stack that is gone. In each public function that may reach a cancellation point, also one in the driver.
+ * Keeps the calling thread from being cancelled from here to the end of the block. A cancelled thread would leave
+ * locks locked, and list entries on a stack that no longer exists. Needed in each public function that may reach a
+ * cancellation point, also one in the driver.
  */
 #define HOLD_CANCELLATION()                                                  \
 	__attribute__((cleanup(thread_restore_cancellation), unused)) const int \

@@ -46,7 +46,7 @@ void ticket_encode(const struct ticket *ticket, char text[TICKET_TEXT_MAX])
 			  sizeof *ticket, BASE64);
 }
 
-/* libsodium 1.0.18 takes bytes from 128 up for '-' or '_'. */
+/* Checks the characters before libsodium does, because libsodium 1.0.18 decodes bytes >= 128 as '-' or '_'. */
 static bool is_base64(const char *text)
 {
 	return !text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")];

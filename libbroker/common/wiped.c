@@ -20,7 +20,7 @@ void *wiped_map(size_t size, int protection)
 	return NULL;
 }
 
-/* Private anonymous memory is zeros after that. */
+/* After MADV_DONTNEED, private anonymous memory reads as zeros. */
 void wiped_by_hand(void *memory, size_t size)
 {
 	madvise(memory, size, MADV_DONTNEED);

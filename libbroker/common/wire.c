@@ -25,12 +25,13 @@ void wire_refuse(struct wire_message *message, uint64_t request, int error, cons
 	snprintf(message->refused.text, sizeof message->refused.text, "%s", text);
 }
 
+/* Whether text has a NUL in its first `size` bytes. */
 static bool ends(const char *text, size_t size)
 {
 	return memchr(text, 0, size) != NULL;
 }
 
-/* What the body begins with. Names follow each other without a gap. */
+/* Whether each of the `count` names at the beginning of the body, which have no gaps between them, has a NUL. */
 static bool names_end(const struct wire_message *message, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)

@@ -2,15 +2,16 @@
 /*
  * wire.h - the messages between broker and client over the SOCK_SEQPACKET socket.
  *
- * Every message is one struct wire_message of WIRE_SIZE bytes, in both directions. The kernel copies it whole, so what
- * was validated is what is used. A packet of the socket holds one message or several, each of which counts as if it had
- * come alone. The broker sends several only to a client that did so before, and PARTs. Integers are in the machine's
- * order (the socket is local). An answer has its request's number. No message carries a device handle as it is: it is
- * sealed (sealed.h), in the board or in a MEMORY. Only the broker sends descriptors, one with a message at most: a
- * client that sends one is cut off.
+ * Every message is one struct wire_message of WIRE_SIZE bytes, in both directions. The kernel copies each message, so
+ * the sender cannot change it after the receiver's check. A packet of the socket holds one or more messages, and each
+ * message is handled as if it were in a packet of its own. The broker sends several messages in a packet only if they
+ * are PARTs, or to a client that did so before. Integers are in the machine's byte order, because the socket is
+ * local. An answer has the number of its request. No message carries a plain device handle: handles are sealed
+ * (sealed.h), in the board or in a MEMORY. Only the broker sends descriptors, at most one with a message. A client
+ * that sends a descriptor is cut off.
  *
- * WIRE_MESSAGES is the table of all messages: both sides' checks of form, the broker's handlers, the fuzzers, the
- * hostile clients and the counted instructions read it.
+ * WIRE_MESSAGES is the table of all messages. It is used by the checks of form on both sides, the broker's handlers,
+ * the fuzzers, the hostile clients of the tests, and the instruction counts.
  */
 #ifndef GPUB_WIRE_H
 #define GPUB_WIRE_H
@@ -25,50 +26,51 @@
 #define WIRE_VERSION 7
 #define WIRE_SIZE    256
 
-/* Who sends a message. */
+/* The side that sends a message. NOBODY: no message has the number. */
 enum wire_sender { WIRE_NOBODY, WIRE_BROKER, WIRE_CLIENT };
 
+/* Bits of wire_row.traits. */
 enum wire_traits {
-	WIRE_GREETS = 1, /* belongs to the greeting: it comes before the session has begun */
-	WIRE_LATE = 2,   /* may follow the session's LEAVE */
-	WIRE_OWED = 4    /* only as the answer to an INQUIRE, and then it counts as no request of its user */
+	WIRE_GREETS = 1, /* the message belongs to the greeting, before the session has begun */
+	WIRE_LATE = 2,   /* a client may send the message after its LEAVE */
+	WIRE_OWED = 4    /* allowed only as the answer to an INQUIRE; not counted as a request of the session's user */
 };
 
 /*
- * Every message, in the order of the numbers: ROW(name, number, sender, answer, size, names, traits).
- *   answer   the message that answers it, where REFUSED does not; NONE: it is not answered
- *   size     bytes of its body. BODY is that member of struct wire_message
- *   names    how many names of buffers its body begins with
- * Rows are only added: a number keeps its meaning.
+ * All messages, in the order of their numbers: ROW(name, number, sender, answer, size, names, traits).
+ *   answer   the message that answers this one, unless REFUSED does; NONE: the message is not answered
+ *   size     bytes of the body. BODY(member): the size of this member of struct wire_message
+ *   names    number of buffer names at the beginning of the body
+ * Rows are only ever added, so a number keeps its meaning.
  */
 #define WIRE_MESSAGES(ROW)										\
-	/* The first message of a connection, sent when the broker has a pidfd of the peer. */		\
+	/* The first message of a connection, sent once the broker has a pidfd of the client. */	\
 	ROW(CHALLENGE, 1, BROKER, NONE, BODY(hello), 0, WIRE_GREETS)					\
-	/* Proves by credentials that the kernel made that the sender is that process. */		\
+	/* Proves by the kernel's credentials that the sender is the process of the pidfd. */		\
 	ROW(HELLO, 2, CLIENT, WELCOME, BODY(hello), 0, WIRE_GREETS)					\
 	/* The session begins. Carries the descriptor of the board. */					\
 	ROW(WELCOME, 3, BROKER, NONE, BODY(welcome), 0, WIRE_GREETS)					\
-	/* Creates a buffer. Answered when its memory is there and zeroed. */				\
+	/* Creates a buffer. Answered when the buffer's memory is allocated and zeroed. */		\
 	ROW(CREATE, 4, CLIENT, DONE, BODY(create), 1, 0)						\
-	/* Takes a buffer's name away. */								\
+	/* Removes a buffer's name. The buffer drains: it exists until its last use has ended. */	\
 	ROW(UNLINK, 5, CLIENT, DONE, BODY(name), 1, 0)							\
-	/* Asks for what a name leads to. */								\
+	/* Asks for the properties of the buffer with a name. */					\
 	ROW(STAT, 6, CLIENT, INFO, BODY(name), 1, 0)							\
 	/* Asks for the right to map a buffer. */							\
 	ROW(ACQUIRE, 7, CLIENT, GRANT, BODY(acquire), 1, 0)						\
-	/* The mapping of a grant is gone. */								\
+	/* The client has closed the mapping of a grant. */						\
 	ROW(CLOSED, 8, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
-	/* Asks to signal a buffer's timeline. The answer carries the timeline's page, writable. */	\
+	/* Asks for the right to signal a buffer's timeline. The answer carries its writable page. */	\
 	ROW(WRITER, 9, CLIENT, DONE, BODY(grant_id), 0, 0)						\
-	/* The session ends in order. Answered after every answer that was due. */			\
+	/* Ends the session in order. Answered after the answers to all earlier requests. */		\
 	ROW(LEAVE, 10, CLIENT, LEFT, 0, 0, 0)								\
 	/* The request is done. */									\
 	ROW(DONE, 11, BROKER, NONE, 0, 0, 0)								\
-	/* What a name leads to. */									\
+	/* The properties of a buffer. */								\
 	ROW(INFO, 12, BROKER, NONE, BODY(info), 0, 0)							\
-	/* The session may map a buffer, whose sealed handle lies in the board. */			\
+	/* The session may map a buffer. The handle is in the board, sealed to the session. */		\
 	ROW(GRANT, 13, BROKER, NONE, BODY(grant), 0, 0)							\
-	/* A buffer that the session uses has lost its name or has another one. Answers no request. */	\
+	/* Asks a session to end its use of a buffer that lost its name. Answers no request. */		\
 	ROW(NOTICE, 14, BROKER, NONE, BODY(grant_id), 0, 0)						\
 	/* The request, or the greeting, is refused. */							\
 	ROW(REFUSED, 15, BROKER, NONE, BODY(refused), 0, WIRE_GREETS)					\
@@ -76,9 +78,9 @@ enum wire_traits {
 	ROW(LEFT, 16, BROKER, NONE, 0, 0, 0)								\
 	/* Changes mode, owner or group of a buffer. */							\
 	ROW(CHANGE, 17, CLIENT, DONE, BODY(change), 1, 0)						\
-	/* Unlinks a buffer if the name still leads to one. Answered when the memory is freed. */	\
+	/* Unlinks the buffer with a name, if any. Answered when its memory is freed or reusable. */	\
 	ROW(DRAIN, 18, CLIENT, DONE, BODY(drain), 1, 0)							\
-	/* Disconnects another session. The answer carries a pidfd of its process. */			\
+	/* Disconnects another session. The answer carries a pidfd of that session's process. */	\
 	ROW(EVICT, 19, CLIENT, DONE, BODY(evict), 0, 0)							\
 	/* Asks for a ticket (ticket.h) for a buffer. */						\
 	ROW(ISSUE, 20, CLIENT, TICKET, BODY(issue), 1, 0)						\
@@ -86,9 +88,9 @@ enum wire_traits {
 	ROW(TICKET, 21, BROKER, NONE, BODY(ticket), 0, 0)						\
 	/* Asks for the right to map the buffer of a ticket. */						\
 	ROW(REDEEM, 22, CLIENT, GRANT, BODY(redeem), 0, 0)						\
-	/* The device is done with all leases of a buffer whose grant stays. */				\
+	/* The device is done with all leases of a buffer. The client keeps the grant's mapping. */	\
 	ROW(QUIESCED, 23, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
-	/* Has the broker ask all clients what they wait for. Answered when the status file says it. */	\
+	/* Makes the broker ask all clients for their waits. Answered when the status file has them. */	\
 	ROW(REFRESH, 24, CLIENT, DONE, 0, 0, 0)								\
 	/* Asks a client that said WIRE_HELLO_WAITS what its process waits for. Answers no request. */	\
 	ROW(INQUIRE, 25, BROKER, NONE, 0, 0, 0)								\
@@ -96,25 +98,25 @@ enum wire_traits {
 	ROW(WAITS, 26, CLIENT, NONE, BODY(waits), 0, WIRE_LATE | WIRE_OWED)				\
 	/* Asks for a status file of what this user may see. */						\
 	ROW(SNAPSHOT, 27, CLIENT, VIEW, 0, 0, 0)							\
-	/* Bytes of the file that answers a SNAPSHOT or a LIST. As many as it takes, before the VIEW. */	\
+	/* Bytes of the file that answers a SNAPSHOT or a LIST. As many PARTs as needed, then VIEW. */	\
 	ROW(PART, 28, BROKER, NONE, BODY(part), 0, 0)							\
-	/* All PARTs of the file are sent. */								\
+	/* The end of a file: all PARTs are sent. */							\
 	ROW(VIEW, 29, BROKER, NONE, BODY(view), 0, 0)							\
 	/* Adds rights to a buffer that the session uses. */						\
 	ROW(RIGHTS, 30, CLIENT, DONE, BODY(rights), 0, 0)						\
-	/* From now on nobody gets the right to write a buffer. */					\
+	/* Seals a buffer: from now on no session gets the right to write to it. */			\
 	ROW(SEAL, 31, CLIENT, DONE, BODY(name), 1, 0)							\
 	/* Gives a buffer another name. */								\
 	ROW(RENAME, 32, CLIENT, DONE, BODY(rename), 2, 0)						\
-	/* Asks for a buffer of a name that is newer than a generation. Answered when there is one. */	\
+	/* Asks for a buffer with a name, newer than a generation. Answered when one exists. */		\
 	ROW(NEWER, 33, CLIENT, INFO, BODY(newer), 1, 0)							\
-	/* A chunk of memory that the GRANT behind it needs. Carries the chunk's descriptor. */		\
+	/* A chunk of memory that the next GRANT needs. Carries the chunk's descriptor. */		\
 	ROW(MEMORY, 34, BROKER, NONE, BODY(memory), 0, 0)						\
 	/* Changes the size of a buffer. */								\
 	ROW(RESIZE, 35, CLIENT, DONE, BODY(resize), 1, 0)						\
-	/* Refuses the request of the same number as if its time were over, if it waits. */		\
+	/* Makes the waiting request with this message's number time out now. */			\
 	ROW(CANCEL, 36, CLIENT, NONE, 0, 0, WIRE_LATE)							\
-	/* Asks for the buffers that this user may see, of names that begin so. Answered by a file. */	\
+	/* Asks for the buffers that this user may see, by the beginning of their names. */		\
 	ROW(LIST, 37, CLIENT, VIEW, BODY(name), 1, 0)
 
 enum wire_type {
@@ -138,55 +140,55 @@ struct wire_row {
 #define WIRE_TEXT_SIZE  224
 
 enum wire_hello_flags {
-	WIRE_HELLO_MPS = 1,   /* this process runs under MPS */
-	WIRE_HELLO_WAITS = 2, /* it answers INQUIRE */
-	WIRE_HELLO_RANK = 4   /* rank is set */
+	WIRE_HELLO_MPS = 1,   /* the client process runs under MPS */
+	WIRE_HELLO_WAITS = 2, /* the client answers INQUIRE */
+	WIRE_HELLO_RANK = 4   /* rank is valid */
 };
 
-struct wire_hello { /* CHALLENGE: nonce only */
+struct wire_hello { /* CHALLENGE: only nonce is set */
 	uint8_t  nonce[WIRE_NONCE_SIZE];
-	uint32_t flags;
-	uint32_t rank; /* among the processes of its job, as what started it says ($GPUBROKER_RANK, or MPI's): for people alone */
-	uint32_t pid;  /* the process's own number, in its own pid namespace; 0: not said */
+	uint32_t flags; /* enum wire_hello_flags */
+	uint32_t rank;  /* of the process in its job ($GPUBROKER_RANK, or MPI's variable); only shown to people */
+	uint32_t pid;   /* of the process, in its own pid namespace; 0: unknown */
 };
 
 struct wire_welcome {
 	uint64_t session;
 	uint8_t  key[WIRE_KEY_SIZE];
-	uint32_t user, broker; /* uids: of this client as the broker sees it, and of the broker */
+	uint32_t user, broker; /* uids of the client, as the broker sees it, and of the broker */
 };
 
 struct wire_create {
 	char     name[NAME_SIZE];
 	uint64_t size;
-	uint32_t device; /* the broker's index: place in the board's table */
+	uint32_t device; /* the broker's index: in board_header.device */
 	uint32_t mode, flags;
-	int32_t  timeout_ms;
+	int32_t  timeout_ms; /* how long to wait for memory; -1: no limit */
 	gpub_layout layout;
-	uint64_t reserve; /* bytes that it may grow to; 0: it keeps its size */
+	uint64_t reserve; /* bytes that the buffer may grow to; 0: it cannot grow */
 };
 
-struct wire_name { /* UNLINK, STAT, SEAL; LIST: what the names begin with */
+struct wire_name { /* UNLINK, STAT, SEAL: the buffer's name; LIST: the text that the names begin with */
 	char name[NAME_SIZE];
 };
 
 struct wire_acquire {
 	char     name[NAME_SIZE];
-	uint32_t rights; /* GPUB_MINE: only where the owner is this user, root or the broker's user */
-	uint32_t device; /* where it will be opened; the broker's index */
-	int32_t  timeout_ms;
-	uint32_t expects, owner; /* expects 1: only where that uid owns it */
+	uint32_t rights; /* GPUB_MINE: refuse unless this user, root or the broker's user owns the buffer */
+	uint32_t device; /* the device on which the client will map the buffer: the broker's index */
+	int32_t  timeout_ms; /* how long to wait for the name; -1: no limit */
+	uint32_t expects, owner; /* expects 1: refuse unless the uid `owner` owns the buffer */
 };
 
 struct wire_info {
 	uint64_t size, generation;
 	uint32_t device, mode, owner, group, state, grants, flags;
-	uint32_t orphaned; /* orphaned grants: closed by a session that is not trusted, they wait for its process's death */
+	uint32_t orphaned; /* grants closed by untrusted sessions, which last until the sessions' processes die */
 	gpub_layout layout;
-	uint64_t reserve; /* bytes that it may grow to; 0: it keeps its size */
+	uint64_t reserve; /* bytes that the buffer may grow to; 0: it cannot grow */
 };
 
-/* What a LIST is answered with: a file of these. */
+/* A record of the file that answers a LIST. The file has one record for each buffer. */
 struct wire_listed {
 	char             name[NAME_SIZE];
 	struct wire_info info;
@@ -195,39 +197,39 @@ struct wire_listed {
 #define WIRE_NO_HANDLE UINT32_MAX
 
 struct wire_grant {
-	uint64_t grant, serial; /* serial of the buffer */
-	uint64_t size, offset;  /* bytes of the buffer, and where it begins in its allocation */
-	uint64_t span;          /* bytes of the allocation: of all its chunks */
-	uint32_t buffer;        /* its word in the board */
-	uint32_t place;         /* of its sealed handle in the board; WIRE_NO_HANDLE: the session has that grant, and its mapping */
-	uint32_t rights;        /* those that this session has asked for; RIGHTS adds to them */
+	uint64_t grant, serial; /* id of the grant; serial of the buffer */
+	uint64_t size, offset;  /* bytes of the buffer, and from the beginning of its allocation */
+	uint64_t span;          /* bytes of the allocation with all its chunks */
+	uint32_t buffer;        /* index of the buffer's word in the board */
+	uint32_t place;         /* of the sealed handle in the board; WIRE_NO_HANDLE: the session has the grant */
+	uint32_t rights;        /* GPUB_READ, GPUB_WRITE: those that the session has asked for; RIGHTS adds more */
 	uint32_t flags;         /* as gpub_info.flags */
-	uint32_t owner_device;  /* where the memory is; the broker's index */
-	uint32_t owner;         /* uid, as it is now */
-	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: not said */
+	uint32_t owner_device;  /* the device that has the memory: the broker's index */
+	uint32_t owner;         /* uid of the buffer's present owner */
+	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: unknown */
 	gpub_layout layout;
-	uint32_t exported;      /* the kind of export by its number (export.h) */
+	uint32_t exported;      /* enum export_kind (export.h) */
 	uint32_t reserved;      /* 0 */
-	uint64_t address;       /* where growable memory has to be mapped; 0: anywhere */
-	uint64_t reserve;       /* bytes of addresses to keep for it: the allocation may grow to that */
+	uint64_t address;       /* where the client must map the memory; 0: anywhere */
+	uint64_t reserve;       /* bytes of addresses that the client reserves, to which the allocation may grow */
 };
 
 #define WIRE_SEALED_SIZE 128
 
 struct wire_memory {
-	uint64_t grant;
-	uint64_t offset, span; /* of the chunk in its allocation, and its bytes; offset 0: its handle is sealed in the board */
-	uint8_t  sealed[WIRE_SEALED_SIZE];
+	uint64_t grant;        /* id of the grant whose allocation has the chunk */
+	uint64_t offset, span; /* bytes: from the beginning of the allocation to the chunk, and of the chunk */
+	uint8_t  sealed[WIRE_SEALED_SIZE]; /* sealed handle of the chunk; unused for offset 0: it is in the board */
 };
 
 struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */
 	uint64_t grant;
-	uint64_t serial; /* of the buffer; CLOSED: unused; NOTICE: 0: the whole mapping should be closed */
+	uint64_t serial; /* of the buffer; CLOSED: unused; 0 in a NOTICE: the client should close the whole mapping */
 };
 
 struct wire_rights {
-	uint64_t grant, serial; /* of the use */
-	uint32_t rights;        /* that it shall have, too */
+	uint64_t grant, serial; /* of the session's use of the buffer */
+	uint32_t rights;        /* GPUB_READ, GPUB_WRITE: rights to add to the use */
 };
 
 struct wire_rename {
@@ -238,7 +240,7 @@ struct wire_rename {
 struct wire_resize {
 	char     name[NAME_SIZE];
 	uint64_t size;
-	int32_t  timeout_ms; /* as of a create: for memory */
+	int32_t  timeout_ms; /* how long to wait for memory; -1: no limit */
 };
 
 struct wire_newer {
@@ -256,13 +258,13 @@ enum wire_changes { WIRE_CHANGE_MODE = 1, WIRE_CHANGE_OWNER = 2, WIRE_CHANGE_GRO
 
 struct wire_change {
 	char     name[NAME_SIZE];
-	uint32_t what; /* enum wire_changes: which of the following are set */
+	uint32_t what; /* enum wire_changes: which of the next three fields to change */
 	uint32_t mode, owner, group;
 };
 
 struct wire_drain {
 	char    name[NAME_SIZE];
-	int32_t timeout_ms; /* -1: no limit; after it the answer is a refusal, but the name is removed */
+	int32_t timeout_ms; /* when it expires, the drain is refused, but the name stays removed; -1: no limit */
 };
 
 struct wire_evict {
@@ -271,42 +273,46 @@ struct wire_evict {
 
 struct wire_issue {
 	char     name[NAME_SIZE];
-	uint64_t lifetime_ms; /* 0: as long as the buffer */
-	uint32_t rights, uid; /* uid: TICKET_ANY_USER, or who may redeem it */
-	uint32_t once;        /* 1: it can be redeemed once */
+	uint64_t lifetime_ms; /* 0: until the buffer is unlinked */
+	uint32_t rights, uid; /* uid: the user who may redeem the ticket, or TICKET_ANY_USER */
+	uint32_t once;        /* 1: the ticket can be redeemed once */
 };
 
 struct wire_redeem {
 	struct ticket ticket;
-	uint32_t     device; /* where it will be opened; the broker's index */
+	uint32_t     device; /* the device on which the client will map the buffer: the broker's index */
 };
 
-/* A stream of this process waits until the timeline of a buffer that it holds has reached a value. */
+/* A wait of the client process, on a stream or in a thread, until a buffer's timeline reaches a value. */
 struct wire_wait {
-	uint64_t grant, serial; /* of the buffer */
-	uint64_t value;
-	uint64_t age_ms; /* for how long */
+	uint64_t grant, serial; /* of the client's use of the buffer */
+	uint64_t value;  /* the wait ends when the timeline reaches this value */
+	uint64_t age_ms; /* how long the wait has lasted */
 };
 
-#define WIRE_WAITS_MAX    7 /* in a message */
-#define WIRE_WAITS_ANSWER 4 /* messages of one answer */
+#define WIRE_WAITS_MAX    7 /* waits in a message at most */
+#define WIRE_WAITS_ANSWER 4 /* messages of one answer to an INQUIRE at most */
 
+/*
+ * more 1: the answer to the INQUIRE goes on in the next message. In message number WIRE_WAITS_ANSWER, the last one,
+ * more 1 means that waits on some timelines are left out. An answer first has the lowest awaited value of each
+ * timeline, then the other waits.
+ */
 struct wire_waits {
-	uint32_t         count, more; /* more 1: the answer goes on in the next message; in the last one of an answer: there are
-					 timelines for which it has no room. Of each the lowest value comes before all others */
+	uint32_t         count, more;
 	struct wire_wait wait[WIRE_WAITS_MAX];
 };
 
 #define WIRE_PART_SIZE 232
 
 struct wire_part {
-	uint32_t offset, length; /* where its bytes stand in the file, and how many there are */
+	uint32_t offset, length; /* of the bytes in the file, and their number */
 	uint8_t  bytes[WIRE_PART_SIZE];
 };
 
 struct wire_view {
-	uint64_t size; /* of the file; bytes that no PART had are 0 */
-	uint32_t all;  /* 1: everybody's objects; 0: what this user may see */
+	uint64_t size; /* bytes of the file; bytes that were in no PART are 0 */
+	uint32_t all;  /* 1: the file has the objects of all users; 0: only those that this user may see */
 };
 
 struct wire_message {
@@ -343,19 +349,19 @@ struct wire_message {
 
 _Static_assert(sizeof(struct wire_message) == WIRE_SIZE, "a message is one fixed size");
 
-/* An empty message of that type. */
+/* Makes *message an empty message of the type, with the request's number. */
 void wire_init(struct wire_message *message, enum wire_type type, uint64_t request);
 
-/* Fills a REFUSED with the errno and the error message, which is cut if it is too long. */
+/* Makes *message a REFUSED with a negative errno and an error message, which is cut if it is too long. */
 void wire_refuse(struct wire_message *message, uint64_t request, int error, const char *text);
 
 /*
  * Checks the form of a received message: length, magic, version, type, that every text ends inside its array, and that
- * no count is larger than its array. -EPROTO with the error message set.
+ * no count exceeds its array. -EPROTO with the error message set.
  */
 int wire_check(const struct wire_message *message, size_t length);
 
-/* The row of a message. A number that no message has gives a row with the name "?" and the sender WIRE_NOBODY. */
+/* Returns the row of a message type. For an unknown type: a row with the name "?" and the sender WIRE_NOBODY. */
 const struct wire_row *wire_row(unsigned type);
 
 #endif

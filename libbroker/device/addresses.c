@@ -12,16 +12,17 @@
 
 #include "common/error.h"
 
-#define NAME_COLUMN 73  /* of a line in /proc/self/maps; shorter lines have no name */
-#define NAME_SHOWN  80  /* bytes of a name; of a longer one its end is shown, which tells more */
-#define LINE_SIZE   (NAME_COLUMN + PATH_MAX + 16) /* with " (deleted)" and the newline */
+#define NAME_COLUMN 73  /* offset of the name in a line of /proc/self/maps; a shorter line has no name */
+#define NAME_SHOWN  80  /* bytes of a name that are shown at most: the end of a longer name */
+#define LINE_SIZE   (NAME_COLUMN + PATH_MAX + 16) /* bytes of the longest line, with " (deleted)" and the newline */
 
+/* A mapping of this process. */
 struct found {
-	uint64_t begin, end;
-	char     name[96];
+	uint64_t begin, end; /* addresses; end: the first one after the mapping */
+	char     name[96];   /* for messages */
 };
 
-/* Reads a line of /proc/PID/maps (proc(5)). False: it is none. */
+/* Parses a line of /proc/PID/maps (proc(5)). False: the line has another form. */
 static bool line_read(const char *line, struct found *found)
 {
 	size_t length = strcspn(line, "\n"), from = NAME_COLUMN;
@@ -38,7 +39,7 @@ static bool line_read(const char *line, struct found *found)
 	return true;
 }
 
-/* The first mapping of this process that overlaps [begin, end). */
+/* Finds the first mapping of this process that overlaps [begin, end). False: there is none, or /proc is missing. */
 static bool find_overlapping(uint64_t begin, uint64_t end, struct found *found)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -65,7 +66,10 @@ int addresses_taken(const void *base, uint64_t size)
 			 " to %#" PRIx64 ": acquire the buffer before that is mapped", begin, begin + size, found.name, found.begin, found.end);
 }
 
-/* A mapping of nothing, for a moment. Kernels before 4.17 ignore the flag and map elsewhere (mmap(2)). */
+/*
+ * Tries a mapping without access at the addresses, and removes it at once. Kernels before 4.17 ignore
+ * MAP_FIXED_NOREPLACE and map elsewhere (mmap(2)).
+ */
 int addresses_check(const void *base, uint64_t size)
 {
 	void *probe = mmap((void *)(uintptr_t)base, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* addresses.h - what lies at addresses of this process that memory should be mapped at. */
+/* addresses.h - whether memory can be mapped at given addresses of this process, and why not. Owns nothing. */
 #ifndef GPUB_ADDRESSES_H
 #define GPUB_ADDRESSES_H
 
 #include <stdint.h>
 
-/* -EADDRINUSE, with an error message that says what this process has there, as far as the kernel knows. */
+/* Returns -EADDRINUSE. The error message says what this process has mapped in [base, base + size), if known. */
 int addresses_taken(const void *base, uint64_t size);
 
-/* 0: nothing lies there now, and memory can be mapped there. Otherwise as addresses_taken(). */
+/* Returns 0 if memory can be mapped at [base, base + size) now. Otherwise returns the result of addresses_taken(). */
 int addresses_check(const void *base, uint64_t size);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-abi.h - the part of the CUDA driver's binary interface that the cuda device and tests/fake-cuda use, for builds without a toolkit.
+ * cuda-abi.h - the part of the CUDA driver's binary interface that the cuda device and tests/fake-cuda use, for builds
+ * without a toolkit.
  *
- * Types, numbers and functions have the names of NVIDIA's cuda.h and cudaTypedefs.h, which cuda.h includes instead where
- * there is a toolkit. The driver keeps each of these functions as it is, under the version in its type's name.
- * tests/install/cuda-abi.sh compares them with a toolkit's. Owns nothing.
+ * Types, numbers and functions have the names of NVIDIA's cuda.h and cudaTypedefs.h. In builds with a toolkit, this
+ * project's cuda.h includes those two instead of this file. The driver never changes a function with a given version,
+ * which is part of the function type's name. tests/install/cuda-abi.sh compares this file with a toolkit. Owns nothing.
  */
 #ifndef GPUB_CUDA_ABI_H
 #define GPUB_CUDA_ABI_H
@@ -176,12 +177,12 @@ typedef union {
 		CUdeviceptr            address;
 		cuuint64_t             value64;
 		unsigned int           flags;
-		CUdeviceptr            alias; /* the driver's own */
+		CUdeviceptr            alias; /* for the driver's use */
 	} waitValue, writeValue;
 	cuuint64_t pad[6];
 } CUstreamBatchMemOpParams;
 
-/* Of which none is given: NULL and 0 alone. */
+/* Options of loading a library, of which this project passes none. */
 typedef int CUjit_option;
 typedef int CUlibraryOption;
 

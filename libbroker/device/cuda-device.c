@@ -2,9 +2,9 @@
 /*
  * cuda-device.c - the CUDA device: its table of functions, and its start.
  *
- * Owns the fact that CUDA was started in this process. Nothing here or in its parts runs before start(), so a
- * binary built with CUDA runs where there is no driver, and a process may fork until then. Compiled only in
- * builds with CUDA; in others select.c says that there is none.
+ * Owns the flag that CUDA was started in this process. No code of the CUDA device runs before start(). So a binary
+ * built with CUDA runs on a machine without a driver, and a process may fork before start(). Compiled only in builds
+ * with CUDA; in other builds select.c sets device_cuda to NULL.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,16 +18,16 @@
 #define GRANULE (2ull << 20) /* facts.md: an importer can reach the neighbours of smaller exports */
 
 /*
- * The broker looks for an MPS daemon here and finds none: nobody can make a socket called "control" in a directory of the
- * kernel's. The broker must stay outside MPS, or a worker that is killed in a kernel takes the broker's context with it
- * (facts.md, "Death").
+ * Directory in which CUDA looks for the broker's MPS daemon. It never has one, because no process can make a file
+ * called "control" in a directory of procfs. The broker must stay outside MPS: under MPS, a worker that is killed in
+ * a kernel would end the broker's context, too (facts.md, "Death").
  */
 #define NO_MPS_DIRECTORY "/proc/self/fdinfo"
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool            started;
 
-/* No worker inherits this: the broker forks them before it starts the device. */
+/* Workers do not inherit the variable, because the broker forks them before it starts the device. */
 static int start_outside_mps(void)
 {
 	if (setenv("CUDA_MPS_PIPE_DIRECTORY", NO_MPS_DIRECTORY, 1))
@@ -59,7 +59,7 @@ static int cuda_start(const struct device_setup *setup)
 	return rc;
 }
 
-/* A driver that does not tell has no such mode. */
+/* Returns which processes may use the device. DEVICE_SHARED if the driver does not know compute modes. */
 static enum device_use cuda_use(int ordinal)
 {
 	int mode;
@@ -71,8 +71,7 @@ static enum device_use cuda_use(int ordinal)
 	return mode == CU_COMPUTEMODE_EXCLUSIVE_PROCESS ? DEVICE_EXCLUSIVE : DEVICE_SHARED;
 }
 
-/* The newer form of the UUID: it tells the slices of a divided GPU (MIG) apart. */
-/* Nothing depends on it but where workers run, so a failure is no error. */
+/* Finds the PCI address, bus -1 if unknown. It only decides on which CPUs workers run, so a failure is no error. */
 static void find_pci(int ordinal, struct device_info *info)
 {
 	if (cuda.DeviceGetAttribute(&info->pci.domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, ordinal) != CUDA_SUCCESS ||
@@ -81,6 +80,7 @@ static void find_pci(int ordinal, struct device_info *info)
 		info->pci.bus = -1;
 }
 
+/* Uses version 2 of cuDeviceGetUuid(), whose UUID tells the parts of a divided GPU (MIG) apart. */
 static int cuda_info(int ordinal, struct device_info *info)
 {
 	struct device_info filled = { .granule = GRANULE };
@@ -122,7 +122,7 @@ static int cuda_room(int ordinal, uint64_t *bytes)
 	return 0;
 }
 
-/* Asking for free memory touches no stream, and reports what has broken the context for good. */
+/* Asks for free memory, which uses no stream, and which fails if an error has broken the context for good. */
 static int cuda_check(int ordinal)
 {
 	uint64_t free;

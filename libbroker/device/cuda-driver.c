@@ -2,9 +2,9 @@
 /*
  * cuda-driver.c - the driver's start, its errors, and the context that a call runs in.
  *
- * Owns one reference to the primary context of each device that was used. It never releases them,
- * because mappings and streams live in them until the process ends. Never changes the calling thread's context
- * except in cuda_set_current().
+ * Owns one reference to the primary context of each device that was used. Never releases a context, because mappings
+ * and streams live in the context until the process ends. Never changes the calling thread's context except in
+ * cuda_set_current().
  */
 #include <errno.h>
 #include <pthread.h>
@@ -16,14 +16,14 @@
 #include "device/cuda.h"
 
 static int                device_count;
-static _Atomic(CUcontext) primaries[DEVICE_MAX];
-static _Atomic uint64_t   epochs[DEVICE_MAX]; /* ids of those contexts: after a reset the handle is the same, the id another */
+static _Atomic(CUcontext) primaries[DEVICE_MAX]; /* retained primary context of each device; NULL: not used yet */
+static _Atomic uint64_t   epochs[DEVICE_MAX];    /* ids of the primaries: a reset changes the id, not the handle */
 static pthread_mutex_t    primaries_lock = PTHREAD_MUTEX_INITIALIZER; /* held while a context is made */
 static void (*renew_after_reset)(int ordinal, CUcontext primary);
 
 /* ---- errors ---- */
 
-/* What is not listed is -EIO: most of that is sticky, and this process has lost its context. */
+/* Errno and hint for results of the driver. Others are -EIO: most of them are sticky, and the context is lost. */
 static const struct cuda_row {
 	CUresult    result;
 	int         code;
@@ -123,7 +123,7 @@ static int driver_init(void)
 		return error_set(-ENODEV, "CUDA shows no device: see nvidia-smi and CUDA_VISIBLE_DEVICES, and whether this process "
 					  "may open /dev/nvidiactl");
 	rc = cuda_error(result, "starting CUDA");
-	if (rc) /* never -ENODEV: that says that there is no driver, and here one does not work */
+	if (rc) /* never -ENODEV, which means that the machine has no driver or no device */
 		return rc == -ENODEV ? -EIO : rc;
 	device_count = count < DEVICE_MAX ? count : DEVICE_MAX;
 	return 0;
@@ -153,8 +153,9 @@ int cuda_check_ordinal(int ordinal)
 /* ---- contexts ---- */
 
 /*
- * False if the device was reset since we retained that context. Then its handle is the same and has no id, or another id once
- * somebody has used the device again (facts.md). Any other error of the driver is no reset.
+ * Returns false if the device was reset since its primary context was retained. After a reset the context has the
+ * same handle, but no id or, once the device was used again, another id (facts.md). Other errors of the driver do not
+ * mean a reset.
  */
 static bool primary_is_unchanged(int ordinal, CUcontext primary)
 {
@@ -166,7 +167,10 @@ static bool primary_is_unchanged(int ordinal, CUcontext primary)
 	return id == atomic_load_explicit(&epochs[ordinal], memory_order_acquire);
 }
 
-/* A retain waits for a reset that is under way, so nothing from before the reset is left in the context of this id. */
+/*
+ * Retains the device's primary context and records its id. If the id is new after a reset, calls renew_after_reset().
+ * A retain waits for a reset in progress, so a context with the new id has nothing from before the reset.
+ */
 static CUresult primary_retain_locked(int ordinal)
 {
 	unsigned long long id = 0;
@@ -184,7 +188,7 @@ static CUresult primary_retain_locked(int ordinal)
 	return CUDA_SUCCESS;
 }
 
-/* Call it inside a guard: to make a context would disturb a capture elsewhere. */
+/* Retains the primary context if needed. Call it inside a guard, because making a context would disturb captures. */
 static int primary_retain(int ordinal)
 {
 	CUcontext primary;
@@ -240,6 +244,7 @@ void cuda_notice_resets(void)
 		(void)cuda_epoch(i);
 }
 
+/* Makes the context current, and records in scope if it was pushed. */
 static int scope_push(struct cuda_scope *scope, CUcontext context)
 {
 	CUcontext current = NULL;
@@ -262,7 +267,10 @@ static CUresult scope_relax(struct cuda_scope *scope)
 	return result;
 }
 
-/* Sets the mode as well where the caller's own context was reset, in which it could not be changed. */
+/*
+ * Enters the context. Sets the relaxed capture mode if it is not set yet: it cannot be set while the caller's own
+ * context, which was reset, is current.
+ */
 static int scope_enter(struct cuda_scope *scope, CUcontext context)
 {
 	int rc = scope_push(scope, context);
@@ -279,7 +287,7 @@ int cuda_enter_relaxed(struct cuda_scope *scope)
 	if (device_cuda_forked())
 		return error_set(-ENOTSUP, "CUDA was started before this process was forked; it cannot work here");
 	result = scope_relax(scope);
-	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) /* the caller's own was reset, and its captures ended */
+	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) /* the caller's context was reset, which ended its captures */
 		return 0;
 	return cuda_error(result, "changing the thread's capture mode");
 }
@@ -295,8 +303,9 @@ int cuda_enter(struct cuda_scope *scope, int ordinal)
 }
 
 /*
- * A special stream belongs to the current context, so this does not ask about it: to ask about the legacy stream while a
- * blocking stream is being captured would invalidate that capture (facts.md), in relaxed mode too.
+ * Stores the stream's context. A special stream belongs to the current context. The driver is not asked about one,
+ * because a call on the legacy stream while a blocking stream is being captured would invalidate that capture, also
+ * in relaxed mode (facts.md).
  */
 static CUresult stream_context(CUstream stream, CUcontext *context)
 {
@@ -319,14 +328,14 @@ void cuda_leave(struct cuda_scope *scope)
 {
 	CUcontext popped;
 
-	if (scope->entered) /* first: it would fail in a context that was destroyed */
+	if (scope->entered) /* before the pop, because the call fails if the caller's own context was destroyed */
 		(void)cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
 	if (scope->pushed)
 		(void)cuda.CtxPopCurrent(&popped);
 	scope->pushed = scope->entered = false;
 }
 
-/* A primary context that was reset is still current, and the driver may not say of which device it was. */
+/* Returns the device of a current context that was reset, for which the driver may not tell the device. 0: unknown. */
 static int current_after_reset(void)
 {
 	CUcontext current = NULL;
@@ -338,7 +347,10 @@ static int current_after_reset(void)
 	return 0;
 }
 
-/* Asks only where a context is current: otherwise it is an API error, which tools count (compute-sanitizer). */
+/*
+ * Stores the device of the current context. False: no context is current. In that case the driver is not asked for
+ * the device, because the call would be an API error, which tools such as compute-sanitizer count.
+ */
 static bool current_device(CUdevice *device)
 {
 	CUcontext current = NULL;
@@ -350,7 +362,7 @@ int cuda_current(void)
 {
 	CUdevice device;
 
-	/* since CUDA 12.0 cudaSetDevice() makes the context current at once, so this sees it */
+	/* since CUDA 12.0 cudaSetDevice() makes the device's context current at once */
 	return current_device(&device) ? device : current_after_reset();
 }
 

@@ -2,9 +2,10 @@
 /*
  * cuda-fence.c - see cuda-fence.h
  *
- * Owns an event for each stream on which a module is busy. It is recorded after every launch, and unloading waits for these
- * events: a synchronisation of the whole context would wait for the work of others, and is not allowed while any of its
- * streams is being captured (CUDA programming guide, "Prohibited and Unhandled Operations").
+ * Owns a fence, with an event, for each stream on which kernels of a module run. The event is recorded after every
+ * launch, and unloading waits for the events. To synchronise the context instead would wait for unrelated work, and
+ * is not allowed while a stream of the context is being captured (CUDA programming guide, "Prohibited and Unhandled
+ * Operations").
  */
 #include "device/cuda-fence.h"
 
@@ -16,20 +17,20 @@
 
 #include "common/error.h"
 
-#define FENCES_FRESH 16 /* so many events are made before idle ones are looked for */
+#define FENCES_FRESH 16 /* fences that are made before idle fences are used again */
 
 /*
- * The last launch on one stream, which is known by its id: the driver uses handles again, and the per-thread stream has one
- * handle for many streams. So is its context: after a reset of the device another one has the same handle, and the event of
- * a context that is gone must not be touched (facts.md).
+ * Marks the last launch on one stream. Stream and context are identified by ids: the driver reuses stream handles,
+ * and the per-thread stream has one handle for many streams. After a reset of the device the new context has the old
+ * handle, and the event of the old context must not be used (facts.md).
  */
 struct fence {
 	struct fence      *next;
-	unsigned long long stream, context;
+	unsigned long long stream, context; /* ids */
 	int                ordinal;
-	CUevent            event;
-	atomic_uint        users;    /* launches that have yet to record it: it stays theirs */
-	_Atomic(CUresult)  unmarked; /* why a launch could not be marked: nobody knows when that one ends */
+	CUevent            event;    /* recorded after the last launch */
+	atomic_uint        users;    /* launches that have not recorded the event yet; the fence keeps its stream */
+	_Atomic(CUresult)  unmarked; /* error of a launch that could not be marked, whose end is unknown */
 };
 
 static struct fence *fence_find(struct fences *fences, unsigned long long context, unsigned long long stream)
@@ -41,7 +42,9 @@ static struct fence *fence_find(struct fences *fences, unsigned long long contex
 	return fence;
 }
 
-/* One whose launches are all complete: a program that makes many streams needs few events. */
+/*
+ * Returns a fence of the context whose launches have all ended, so that a program with many streams needs few events.
+ */
 static struct fence *fence_find_idle(struct fences *fences, unsigned long long context)
 {
 	struct fence *fence = fences->count < FENCES_FRESH ? NULL : fences->first;
@@ -52,7 +55,7 @@ static struct fence *fence_find_idle(struct fences *fences, unsigned long long c
 	return fence;
 }
 
-/* In the stream's context: event and stream must be of one. */
+/* Makes a fence. Called in the stream's context, because an event and its stream must have the same context. */
 static int fence_make(struct fences *fences, int ordinal, struct fence **made)
 {
 	struct fence *fence = calloc(1, sizeof(*fence));
@@ -104,9 +107,10 @@ int cuda_fence_take(struct fences *fences, int ordinal, CUstream stream, struct 
 }
 
 /*
- * No lock around launch and record: a launch can block on a full queue, and another thread's launch may be what
- * empties it. Each thread records after its own launch, so the last record is behind all of them. What was launched is
- * launched, so the call succeeds also where it cannot be marked; then the module stays loaded (fence_wait).
+ * Takes no lock around launch and record, because a launch can block on a full queue until another thread's launch
+ * lets it proceed. Each thread records the event after its own launch, so the last record comes after all launches. A
+ * launch that cannot be marked succeeds nevertheless, because it cannot be undone. Then the module is never unloaded
+ * (fence_wait()).
  */
 void cuda_fence_put(struct fence *fence, CUstream stream, bool launched)
 {
@@ -117,7 +121,7 @@ void cuda_fence_put(struct fence *fence, CUstream stream, bool launched)
 	atomic_fetch_sub(&fence->users, 1);
 }
 
-/* An event that was never recorded counts as complete. What ran in a context that was reset has ended. */
+/* Waits for the fence's launches. An event never recorded counts as complete. A reset has ended all launches. */
 static int fence_wait(struct fence *fence)
 {
 	int rc;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-fork.c - whether this process is the forked child of one that used CUDA; makes no call of CUDA.
+ * cuda-fork.c - detects a forked child of a process that used CUDA. Makes no call of CUDA.
  *
- * Owns one flag: this process was forked, without exec, after CUDA had been started. Every call of CUDA fails there
- * (facts.md: cudaErrorInitializationError). A child that keeps the GPU's descriptors keeps a dead parent's kernels
- * running (facts.md, "Death": its kernel wrote on until the child died). A child that was made without atfork handlers
- * notices when it first asks, and only that this library had started CUDA: a descriptor that it has then may be its own.
+ * Owns one flag: this process was forked, without exec, after CUDA had been started. In such a process every call of
+ * CUDA fails (facts.md: cudaErrorInitializationError). A child that keeps the GPU's descriptors open also keeps the
+ * kernels of a dead parent running until the child dies (facts.md, "Death"). A child that was forked without atfork
+ * handlers sets the flag at its first call of device_cuda_forked(), and only if this library had started CUDA. Its
+ * descriptors of the GPU prove nothing by then, because the child may have opened them.
  *
- * Built always, also without CUDA. Never allocates, locks or prints: its code runs in the child between fork
- * and exec, where only async-signal-safe calls are allowed. A vfork or posix_spawn runs none of it.
+ * Compiled also in builds without CUDA. Never allocates, locks or prints, because its code runs in the child between
+ * fork and exec, where only async-signal-safe calls are allowed. A vfork or posix_spawn does not run it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,11 +24,12 @@
 #include "device/device.h"
 
 static atomic_bool  forked, started;
-static _Atomic int *mark; /* 1 once this process has set forked; wiped by a fork */
+static _Atomic int *mark; /* 1: `forked` is valid in this process; 0 after a fork, which wipes it (wiped.h) */
 
 /*
- * The driver cannot be initialised without /dev/nvidia-uvm. The other devices prove less: a parent that only
- * asked NVML (nvidiactl, nvidia0) leaves CUDA usable in its children.
+ * Sets the flag if the descriptor is that of /dev/nvidia-uvm, which the driver needs to start. Other NVIDIA devices
+ * do not prove that CUDA was started: a parent that only used NVML has nvidiactl and nvidia0 open, and CUDA works in
+ * its children.
  */
 static bool notice_cuda(int descriptor, const char *target)
 {
@@ -47,7 +49,7 @@ static bool close_nvidia(int descriptor, const char *target)
 	return true;
 }
 
-/* The flag stays set in a grandchild, whose parent may have closed the descriptors. */
+/* Sets the flag in a child if CUDA was started. Never clears it: a parent may have closed its descriptors. */
 static void note_fork(void)
 {
 	if (started)
@@ -65,14 +67,17 @@ static void fork_child(void)
 	errno = saved;
 }
 
-/* Early, so that this runs before any handler that closes descriptors: child handlers run in this order. */
+/*
+ * Registers the handler early, so that it runs before other handlers that close descriptors: a child's handlers run
+ * in the order of their registration.
+ */
 __attribute__((constructor(101))) static void fork_register(void)
 {
 	static _Atomic int never_wiped;
 
 	mark = wiped_map(sizeof *mark, PROT_READ | PROT_WRITE);
 	if (!mark)
-		mark = &never_wiped; /* then only the handler sets the flag */
+		mark = &never_wiped; /* only the atfork handler sets the flag then */
 	*mark = 1;
 	pthread_atfork(NULL, NULL, fork_child);
 }

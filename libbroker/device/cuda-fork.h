@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-fork.h - what a forked child must know of CUDA, and close. device_cuda_forked() is declared in device.h.
+ * cuda-fork.h - detects a forked child that cannot use CUDA, and closes the GPU's descriptors in the child.
+ * device_cuda_forked() is declared in device.h.
  */
 #ifndef GPUB_CUDA_FORK_H
 #define GPUB_CUDA_FORK_H
 
-/* CUDA is started in this process, so that no child of it, however made, may call it. */
+/* Records that CUDA is started in this process. From then on, device_cuda_forked() is true in each forked child. */
 void cuda_fork_started(void);
 
 /*
- * Closes every descriptor of an NVIDIA device in this process. For a child made by fork, whose parent used
- * CUDA; async-signal-safe. Never call it in a process that uses CUDA itself, nor after vfork with CLONE_FILES.
+ * Closes all descriptors of NVIDIA devices in this process, a forked child of a process that used CUDA.
+ * Async-signal-safe. Never call it in a process that uses CUDA, nor in one that shares its descriptors with the
+ * parent (CLONE_FILES).
  */
 void cuda_close_descriptors(void);
 

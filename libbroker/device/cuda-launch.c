@@ -2,8 +2,9 @@
 /*
  * cuda-launch.c - launches of kernels.
  *
- * Owns nothing. Marks each launch by a fence of its module, except one that is captured: that one runs again with its
- * graph, so the graph must be destroyed before the module is unloaded.
+ * Marks each launch by a fence of its module (cuda-fence.h), except a launch that is captured into a graph. The
+ * kernel of a captured launch runs whenever the graph does, so the program must destroy the graph before it closes
+ * the module. Owns nothing.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,11 +12,11 @@
 #include "common/error.h"
 #include "device/cuda-module.h"
 
-#define SHARED_BYTES_PLAIN (48u << 10) /* more dynamic shared memory needs the kernel's attribute (cuda.h) */
+#define SHARED_BYTES_PLAIN (48u << 10) /* bytes of dynamic shared memory that a kernel may use without its attribute */
 
 /*
- * In the device's context. The attribute is the kernel's, not the launch's: it only grows, so that no thread takes
- * another's away.
+ * Raises the kernel's limit of dynamic shared memory on the device, if the launch needs more. Called in the device's
+ * context. The limit only grows, because it is the kernel's, and launches of other threads may need it.
  */
 static CUresult shared_bytes_allow(struct kernel *kernel, const gpub_launch_config *config)
 {
@@ -35,7 +36,7 @@ static CUresult shared_bytes_allow(struct kernel *kernel, const gpub_launch_conf
 	return result;
 }
 
-/* A CUkernel may be passed as a CUfunction (cuda.h). The context is the stream's, or the current one. */
+/* Launches the kernel in the current context. The driver accepts a CUkernel as a CUfunction (NVIDIA's cuda.h). */
 static int launch(struct kernel *kernel, const gpub_launch_config *config, void **args)
 {
 	CUresult result = config->shared_bytes > SHARED_BYTES_PLAIN ? shared_bytes_allow(kernel, config) : CUDA_SUCCESS;
@@ -47,6 +48,7 @@ static int launch(struct kernel *kernel, const gpub_launch_config *config, void 
 	return cuda_error(result, "launching %s on device %d", kernel->symbol, config->device);
 }
 
+/* Whether the kernel has a parameter. False also if the driver cannot tell. Asks the driver once. */
 static bool has_first(struct kernel *kernel)
 {
 	int    first = atomic_load(&kernel->first);
@@ -61,9 +63,10 @@ static bool has_first(struct kernel *kernel)
 }
 
 /*
- * The driver reads args without a check: with too few the process would crash. Drivers before 13.2 cannot say how many
- * parameters there are, and to ask for one that does not exist is an API error, which tools like compute-sanitizer count.
- * With those drivers this asks only for the first parameter, and only where args has none.
+ * Checks that args has a pointer for each parameter. The driver reads args without a check, and the process would
+ * crash if args had too few. Drivers before CUDA 13.2 do not count parameters, and asking for a parameter that does
+ * not exist is an API error, which tools such as compute-sanitizer count. With these drivers only the first parameter
+ * is checked, and the driver is asked for it only if args has no pointer.
  */
 static int args_check(struct kernel *kernel, void **args)
 {
@@ -79,7 +82,7 @@ static int args_check(struct kernel *kernel, void **args)
 	return 0;
 }
 
-/* The context of a special stream for this caller. NULL: the device's primary one, because none of that device is current. */
+/* Returns the current context, to which special streams belong, if it is one of the device. NULL: it is not. */
 static CUcontext current_on(int ordinal)
 {
 	CUcontext current = NULL;
@@ -91,8 +94,8 @@ static CUcontext current_on(int ordinal)
 }
 
 /*
- * Enters the primary context of the launch's device, and refuses a stream of another context. A context that the program
- * made can be destroyed, and with it the events for which the unloading waits.
+ * Enters the primary context of the launch's device, and refuses a stream of another context: the program could
+ * destroy a context that it made, and so destroy the events for which unloading waits.
  */
 static int launch_enter(struct cuda_scope *scope, const gpub_launch_config *config)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-library.c - finds the NVIDIA driver's library, and in it the functions that we call.
+ * cuda-library.c - finds the NVIDIA driver's library, and the driver functions that this library calls.
  *
- * Owns the table of functions. The library is opened at run time, by a fixed name, so that a binary built with CUDA runs
- * where there is no driver. It stays open: a driver that has started cannot be unloaded. Never calls cuInit, and
- * never uses the CUDA runtime: the runtime's last error and its minimum driver belong to the user's program.
+ * Owns the table of functions. Opens the driver's library at run time, by a fixed name, so that a binary built with
+ * CUDA runs on a machine without a driver. The driver's library stays open, because a driver that has started cannot
+ * be unloaded. Never calls cuInit, and never uses the CUDA runtime, whose last error belongs to the program, and
+ * which needs the driver of its toolkit.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,9 +40,10 @@ CUDA_FUNCTIONS(CUDA_ROW)
 /* ---- the library ---- */
 
 /*
- * The dynamic loader gives its reason only as text, in the user's language. Where no folder has the library, the text
- * begins with its bare name and ends with ENOENT's text. Otherwise the text begins with the path of the file that was
- * found, or with the name of a library that this one needs.
+ * Whether dlopen() failed because the driver's library is in no directory. reason: the text of dlerror(), in the
+ * user's language. If the library is missing, the text begins with the library's name without a path and ends with
+ * ENOENT's text. Otherwise the text begins with the path of a file that was found, or with the name of a library that
+ * it needs.
  */
 static bool is_absent(const char *reason)
 {
@@ -67,7 +69,7 @@ static int library_open(void **library)
 	return error_set(-EIO, "the NVIDIA driver's library cannot be loaded: %.180s; reinstall the driver", reason);
 }
 
-/* For messages. Valid while the library is loaded. */
+/* Returns the path of the library for messages. Valid while the library is loaded. */
 static const char *library_path(void *library)
 {
 	Dl_info info;
@@ -85,7 +87,7 @@ static int library_broken(void *library, CUresult result)
 			 library_path(library), (int)result);
 }
 
-/* The newest CUDA that it supports. Works before the driver is started, and touches no device. */
+/* Stores the newest CUDA version that the driver supports. Works before the driver is started, and uses no device. */
 static int library_version(void *library, int *version)
 {
 	PFN_cuDriverGetVersion_v2020 ask = (PFN_cuDriverGetVersion_v2020)dlsym(library, "cuDriverGetVersion");
@@ -104,13 +106,13 @@ static int library_version(void *library, int *version)
 
 /* ---- its functions ---- */
 
-/* compute-sanitizer counts it as an error when a driver is asked for a function that it is too old for. */
+/* Whether a driver of this version has the function. compute-sanitizer counts a failed look-up as an error. */
 static bool function_is_expected(size_t i, int version)
 {
 	return !functions[i].optional || functions[i].version <= (unsigned int)version;
 }
 
-/* The form that has our signature. NULL is the legacy stream (CU_GET_PROC_ADDRESS_LEGACY_STREAM). */
+/* Returns the function in its form of CUDA `version`, for which a NULL stream is the legacy stream. NULL: none. */
 static void *function_find(PFN_cuGetProcAddress_v12000 find, const char *name, unsigned int version)
 {
 	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

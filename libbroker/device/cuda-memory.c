@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-memory.c - device memory, which the broker allocates and clients open; and host pages that the device writes.
+ * cuda-memory.c - device memory, which the broker allocates and clients open, and host pages that the device writes.
  *
- * Clients close memory by cuda-sync.c. Owns one private stream for each device, on which the broker zeroes, and the list of
- * registered pages. Never frees what was not asked for by pointer, and never retries.
+ * Clients close memory by cuda-sync.c. Owns a private stream for each device, on which the broker zeroes memory, and
+ * the list of registered pages. Frees only memory that the caller names by its pointer. Never retries.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +52,10 @@ int cuda_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
 	}
 }
 
-/* In the device's context. Non-blocking, so that it waits for nobody's work on the legacy stream. */
+/*
+ * Returns the device's private stream, and makes it at the first use. Called in the device's context. The stream is
+ * non-blocking, so that it does not wait for work on the legacy stream.
+ */
 static int zero_stream(int ordinal, CUstream *stream)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -83,7 +86,7 @@ int cuda_zero(int ordinal, void *ptr, uint64_t size)
 	return cuda_error(result, "zeroing %" PRIu64 " bytes on device %d", size, ordinal);
 }
 
-/* ptr is a base: a handle of anything else opens the base (facts.md). */
+/* ptr must be the base of an allocation, because the handle of any other address also opens the base (facts.md). */
 static int ipc_export(int ordinal, void *ptr, struct device_handle *handle)
 {
 	CUipcMemHandle ipc;
@@ -121,7 +124,7 @@ int cuda_release(int ordinal, void *ptr)
 
 static int open_failed(CUresult result, int ordinal)
 {
-	if (result == CUDA_ERROR_INVALID_CONTEXT) /* facts.md: what the driver says to the exporting pid */
+	if (result == CUDA_ERROR_INVALID_CONTEXT) /* facts.md: the error for a process with the exporter's pid */
 		return error_set(-EINVAL, "opening a buffer on device %d failed: it was exported by this process, or by "
 				 "one with the same number in another pid namespace: start this process anew (docker run --init)", ordinal);
 	if (result == CUDA_ERROR_MAP_FAILED)
@@ -130,7 +133,7 @@ static int open_failed(CUresult result, int ordinal)
 	return cuda_error(result, "opening a buffer on device %d", ordinal);
 }
 
-/* The flag is mandatory (facts.md), and the handle carries its own size. */
+/* The driver requires the flag (facts.md). The size is not needed, because the handle has it. */
 int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
 {
 	CUipcMemHandle ipc;
@@ -161,7 +164,7 @@ static bool device_has(CUdevice_attribute attribute, int ordinal)
 	return cuda.DeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS && value;
 }
 
-/* Stream operations take the host address, on whichever device: each must be able to. */
+/* Checks that all devices can register pages: stream operations use the host address on any device. */
 static int page_devices_check(void)
 {
 	for (int i = 0; i < cuda_count(); i++) {
@@ -176,8 +179,8 @@ static int page_devices_check(void)
 }
 
 /*
- * A read-only page needs its flag (cuda.h, CU_MEMHOSTREGISTER_READ_ONLY), except where the device walks the
- * host's page tables and may not know the flag.
+ * Returns the flags to register a page. A read-only page needs CU_MEMHOSTREGISTER_READ_ONLY (NVIDIA's cuda.h), except
+ * on a device that uses the host's page tables and does not support the flag.
  */
 static unsigned int page_flags(int ordinal, bool writable)
 {
@@ -191,19 +194,19 @@ static unsigned int page_flags(int ordinal, bool writable)
 	return flags | CU_MEMHOSTREGISTER_READ_ONLY;
 }
 
-/* Kept for resets alone: the driver knows which pages are registered. */
+/* A registered page. Recorded only to register the page again after a reset. */
 struct page {
 	void          *address;
 	size_t         size;
 	bool           writable;
-	int            ordinal; /* of the device by whose context it is registered */
+	int            ordinal; /* the device in whose context the page is registered */
 	UT_hash_handle hh;      /* by address */
 };
 
 static struct page    *pages;
 static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In the context of its device. Portable: valid in all contexts, now and later. */
+/* Registers the page. Called in the context of page->ordinal. The registration is valid in all contexts (PORTABLE). */
 static CUresult page_register(const struct page *page)
 {
 	return cuda.MemHostRegister(page->address, page->size, page_flags(page->ordinal, page->writable));
@@ -221,7 +224,7 @@ static CUresult page_add(struct page *page)
 	return result;
 }
 
-/* Sets the relaxed mode: the caller's guard could not if the caller's own context was reset. */
+/* Sets the relaxed capture mode, which the caller's guard could not if the caller's own context was reset. */
 void cuda_pages_renew(int ordinal, CUcontext primary)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -267,7 +270,7 @@ int cuda_page_register(void *address, size_t size, bool writable)
 	return cuda_error(result, "registering %zu bytes of shared host memory with CUDA", size);
 }
 
-/* After this a reset does not register it again. */
+/* Removes the page from the list, so that a reset does not register it again. NULL: the page is not in the list. */
 static struct page *page_take(const void *address)
 {
 	struct page *page;
@@ -288,8 +291,8 @@ static void page_put_back(struct page *page)
 }
 
 /*
- * Outside the lock, because it waits for kernels. Where the driver does not know the page, a reset has ended its
- * registration.
+ * Calls the driver without a lock, because the call waits for kernels. Succeeds, too, if a reset of the device has ended
+ * the registration.
  */
 int cuda_page_unregister(void *address)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-module.c - files of kernels: loaded when they are opened, unloaded behind their launches.
+ * cuda-module.c - modules, which are files of kernels: loaded when they are opened, unloaded after their launches
+ * have ended.
  *
- * To load waits for what runs on the devices, also for a stream that is blocked by a wait (facts.md, "Loading"), and CUDA puts
- * it off until a kernel is first looked at or launched. So it has two places here: cuda_module_load() for the devices that
- * are in use by then, and cuda_module_ready() for one that comes into use later. Look-ups and launches there load nothing.
+ * Loading waits for the work on a device, also for a stream that is blocked by a wait (facts.md, "Loading"). CUDA
+ * would delay loading until a kernel is first looked up or launched. So modules are loaded explicitly: by
+ * cuda_module_load() on all devices in use, and by cuda_module_ready() on a device that is used later. Look-ups and
+ * launches on these devices load nothing.
  *
- * Owns for each module its CUlibrary (which belongs to no context), the kernels that were handed out, and its fences
- * (cuda-fence.c). Never launches and unloads at once: the caller keeps these apart.
+ * Owns the CUlibrary of each module (which belongs to no context), the kernels that were looked up, and the module's
+ * fences (cuda-fence.c). The caller makes sure that no launch of a module begins during or after its unloading.
  */
 #include "device/cuda-module.h"
 
@@ -22,7 +24,7 @@
 
 /* ---- loading ---- */
 
-/* In the current context. Before 12.4, to ask for the function loads it. */
+/* Loads the kernel in the current context. Before CUDA 12.4, cuKernelGetFunction loads it. */
 static CUresult function_load(CUkernel kernel)
 {
 	CUfunction function;
@@ -31,7 +33,7 @@ static CUresult function_load(CUkernel kernel)
 	return result == CUDA_SUCCESS && cuda.FuncLoad ? cuda.FuncLoad(function) : result;
 }
 
-/* A kernel that is looked up later is loaded by its look-up (kernel_load). */
+/* Returns the list of the kernels looked up so far. A later look-up loads its kernel itself (kernel_load()). */
 static struct kernel *kernels_known(struct module *module)
 {
 	struct kernel *kernels;
@@ -42,6 +44,7 @@ static struct kernel *kernels_known(struct module *module)
 	return kernels;
 }
 
+/* Loads all kernels of the file, or those looked up so far if the driver cannot list kernels. */
 static CUresult functions_load(struct module *module)
 {
 	CUmodule loaded;
@@ -55,7 +58,7 @@ static CUresult functions_load(struct module *module)
 	return result;
 }
 
-/* In the current context. */
+/* Loads the module in the current context, if it is not loaded there. Under module->loading. */
 static int module_load_locked(struct module *module, int ordinal)
 {
 	uint64_t context = cuda_context_id();
@@ -69,7 +72,7 @@ static int module_load_locked(struct module *module, int ordinal)
 	return rc;
 }
 
-/* Waits for another thread that is loading it: the caller may block a stream as soon as this returns. */
+/* Also waits for another thread that is loading the module, because the caller may block a stream after the return. */
 int cuda_module_ready(void *pointer, int ordinal)
 {
 	struct module *module = pointer;
@@ -85,7 +88,7 @@ int cuda_module_ready(void *pointer, int ordinal)
 	return rc;
 }
 
-/* Fails only if it can be loaded on no device. Of another device the launch there says so. */
+/* Loads the module on all devices in use. Fails only if this fails on all of them: a launch reports other failures. */
 static int load_in_use(struct module *module)
 {
 	bool loaded = false;
@@ -100,6 +103,7 @@ static int load_in_use(struct module *module)
 	return loaded ? 0 : failed;
 }
 
+/* Fills module->listed, if the driver can list kernels. */
 static void kernels_list(struct module *module)
 {
 	unsigned count = 0;
@@ -190,7 +194,7 @@ free_module:
 	return rc == -EINVAL ? -ENOEXEC : rc; /* CUDA_ERROR_INVALID_VALUE: the driver does not recognise the file */
 }
 
-/* The module is gone in any case; its code stays loaded where a kernel did not end well. */
+/* Frees the module in any case. Its code stays loaded if a launch failed or its end is unknown. */
 int cuda_module_unload(void *pointer)
 {
 	struct module *module = pointer;
@@ -239,7 +243,9 @@ static int kernel_make(struct module *module, const char *symbol, struct kernel 
 	return 0;
 }
 
-/* Returns the existing one if another thread was first. */
+/*
+ * Adds the kernel to the module. If another thread has added it before, frees `made` and returns the existing kernel.
+ */
 static struct kernel *kernel_add(struct module *module, struct kernel *made)
 {
 	struct kernel *found;
@@ -255,7 +261,7 @@ static struct kernel *kernel_add(struct module *module, struct kernel *made)
 	return found ? found : made;
 }
 
-/* Where the driver could not list the kernels: loads this one on the devices where the module is loaded. */
+/* If the driver cannot list kernels, loads this kernel on the devices where the module is loaded. */
 static void kernel_load(const struct module *module, CUkernel handle)
 {
 	for (int i = 0; i < cuda_count() && !module->listed; i++) {
@@ -266,7 +272,7 @@ static void kernel_load(const struct module *module, CUkernel handle)
 	}
 }
 
-/* A second look-up returns the same kernel. It lives as long as the module. */
+/* All look-ups of a symbol return one kernel, which lives as long as the module. */
 int cuda_module_kernel(void *pointer, const char *symbol, void **kernel)
 {
 	struct module *module = pointer;
@@ -287,7 +293,7 @@ int cuda_module_kernel(void *pointer, const char *symbol, void **kernel)
 	return 0;
 }
 
-/* Managed memory exists once the library is loaded in a context (cuda.h): to ask for the module loads it. */
+/* Loads the library first (cuLibraryGetModule): managed variables exist only in loaded libraries (NVIDIA's cuda.h). */
 int cuda_module_managed(void *pointer, const char *symbol, void **ptr, size_t *size)
 {
 	struct module *module = pointer;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-processes.c - whether the driver still runs work of a process, by NVML.
+ * cuda-processes.c - whether the driver still runs work of a process, as NVML tells.
  *
- * The driver lists a process, even a dead one, until its work is torn down. It lists a client of MPS by its own pid, too,
- * and a second time among MPS clients. Measured (facts.md): after the last listing nothing wrote any more. The library is
- * opened at run time, by a fixed name, and may be missing. Owns its handle until the process ends.
+ * The driver lists a process, even a dead one, until its work is torn down. It lists a client of MPS under the
+ * client's pid, and a second time in the list of MPS clients. Measured (facts.md): a process that is not listed any
+ * more writes nothing. NVML is opened at run time, by a fixed name, and may be missing. Owns the handle of NVML until
+ * the process ends.
  */
 #include "cuda.h"
 
@@ -15,7 +16,7 @@
 
 #include "common/error.h"
 
-/* Of nvml.h, which is in no package that the build needs: names, values and layouts of version 3 of the lists. */
+/* Declarations of nvml.h, which is in no package that the build requires: version 3 of the lists of processes. */
 typedef struct nvml_device *nvml_device;
 
 struct nvml_process {
@@ -34,7 +35,7 @@ typedef int nvml_list(nvml_device device, unsigned *count, struct nvml_process *
 static struct {
 	nvml_count  *count;
 	nvml_handle *handle;
-	nvml_list   *compute, *mps; /* NULL: there is no NVML here that can list */
+	nvml_list   *compute, *mps; /* lists of processes and of MPS clients; NULL: no NVML, or no such list */
 } nvml;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -53,6 +54,7 @@ static void nvml_load(void)
 		nvml.compute = (nvml_list *)dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
 }
 
+/* Returns -EBUSY if the process is in the list, else 0. */
 static int find(const struct nvml_process *processes, unsigned count, pid_t pid)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -61,7 +63,9 @@ static int find(const struct nvml_process *processes, unsigned count, pid_t pid)
 	return 0;
 }
 
-/* 0: not listed. -EBUSY: listed, or no memory to tell. -ENOTSUP: there is no list. */
+/*
+ * Looks for a process in a list of a device. 0: not listed. -EBUSY: listed, or no memory. -ENOTSUP: NVML has no list.
+ */
 static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 {
 	struct nvml_process *processes = NULL, *larger;
@@ -69,10 +73,10 @@ static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 	int result, rc = -ENOTSUP;
 
 	do {
-		room = count + 64; /* more may come between two calls */
+		room = count + 64; /* the list may grow between two calls */
 		larger = realloc(processes, room * sizeof *processes);
 		if (!larger) {
-			rc = -EBUSY; /* the caller asks again */
+			rc = -EBUSY; /* the caller tries again later */
 			break;
 		}
 		processes = larger;
@@ -100,7 +104,7 @@ static int look_on(unsigned index, pid_t pid, bool mps)
 	return rc;
 }
 
-/* Also GPUs that the broker does not serve: a process may have mapped memory there. */
+/* Looks on all GPUs, also those that the broker does not serve, because the process may have mapped memory there. */
 static int look_on_all(pid_t pid, bool mps)
 {
 	unsigned count = 0;
@@ -119,8 +123,8 @@ static int look_on_all(pid_t pid, bool mps)
 }
 
 /*
- * Where there is no list, the process's death is taken for the end of its work. Not so under MPS, where another process may
- * run the dead one's kernels.
+ * If NVML has no list, the death of the process counts as the end of its work, except under MPS, where the MPS server
+ * may still run the kernels of a dead process.
  */
 int cuda_gone(pid_t pid, bool mps)
 {

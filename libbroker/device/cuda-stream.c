@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-stream.c - streams: writes and waits in stream order, copies, and the streams that we make.
+ * cuda-stream.c - streams: writes and waits in stream order, copies, and streams that the library makes.
  *
- * Owns nothing: a stream is the user's cudaStream_t, also one made here. Never queues anything on a stream
- * that is being captured, except copies, which become part of the graph as any copy does.
+ * Owns nothing: all streams are cudaStream_t of the program, also those made here. Never queues anything on a stream
+ * that is being captured, except copies, which become part of the graph.
  */
 #include <errno.h>
 #include <sched.h>
@@ -14,16 +14,17 @@
 #include "common/thread.h"
 #include "device/cuda.h"
 
-typedef PFN_cuStreamWriteValue64_v11070 stream_function; /* the wait has the same type */
+typedef PFN_cuStreamWriteValue64_v11070 stream_function; /* cuStreamWaitValue64 has this type, too */
 
+/* The write or the wait in stream order. */
 struct operation {
-	const stream_function *function;
-	unsigned int           flags;
-	const char            *what;
-	void (*fill)(CUstreamBatchMemOpParams *params, const struct device_word *word); /* one of several */
+	const stream_function *function; /* for one word */
+	unsigned int           flags;    /* of function */
+	const char            *what;     /* for error messages */
+	void (*fill)(CUstreamBatchMemOpParams *params, const struct device_word *word); /* for many words */
 };
 
-/* The default flags put a memory barrier before the write: all earlier work of the stream is seen first. */
+/* The default flags put a memory barrier before the write, so that earlier writes of the stream are visible first. */
 static void fill_write(CUstreamBatchMemOpParams *params, const struct device_word *word)
 {
 	params->writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
@@ -50,9 +51,10 @@ static const struct operation wait_operation = {
 };
 
 /*
- * The hot path: two driver calls. Neither is "potentially unsafe" in the sense of captures (facts.md: a write
- * on one stream while another is captured, both work; and cuda.h: asking leaves a capture valid), so there is no
- * guard. It has to ask first: a captured write would run at every replay instead of now.
+ * Returns an error if the stream is being captured, because a captured write would run at every replay of the graph
+ * instead of now. The hot path consists of this call and the operation, without a guard, because neither call is
+ * "potentially unsafe" for captures: a write on one stream works while another stream is captured (facts.md), and
+ * asking leaves a capture valid (NVIDIA's cuda.h).
  */
 static inline CUresult ask(CUstream stream)
 {
@@ -73,9 +75,10 @@ static inline CUresult operate(const struct operation *operation, CUstream strea
 }
 
 /*
- * Some failures of the hot path have a remedy: the stream's own context where the thread has none or another one, the
- * context that came after a reset, or the word's page, which the reset of another device took along (facts.md:
- * CUDA_ERROR_INVALID_VALUE). 0: the caller tries again, in that scope.
+ * Tries to remove the cause of a failure of the hot path. Enters the stream's context, if the thread has no context
+ * or another one. After a reset, retains the new context first, and registers the pages again, because the reset of
+ * another device may have ended the registration of the word's page (facts.md: CUDA_ERROR_INVALID_VALUE). Returns 0
+ * if the caller should try again in the scope.
  */
 static int remedy(struct cuda_scope *scope, CUresult result, const struct operation *operation, CUstream stream)
 {
@@ -98,7 +101,7 @@ static __attribute__((noinline)) int operate_again(CUresult result, const struct
 	return rc ? rc : cuda_error(operate(operation, stream, word, value), "%s", operation->what);
 }
 
-/* gpub_return_on() leaves it to the device whether its thread may be cancelled meanwhile. */
+/* Disables cancellation, which the caller, gpub_return_on(), leaves to the device. */
 int cuda_stream_write(void *stream, uint64_t *word, uint64_t value)
 {
 	CUresult result;
@@ -165,7 +168,7 @@ int cuda_stream_captured(CUstream stream, bool *captured)
 	return cuda_error(result, "using the stream");
 }
 
-/* The driver takes the nearest priority that it has. */
+/* The driver replaces a priority that it does not have by the nearest one. */
 int cuda_stream_create(int ordinal, int priority, void **stream)
 {
 	CUstream made;
@@ -180,7 +183,7 @@ int cuda_stream_create(int ordinal, int priority, void **stream)
 	return rc;
 }
 
-/* Records an event on that stream, in its context, which is left again: the other stream may be of another device. */
+/* Makes an event in the stream's context, and records it there. Leaves the context: event_await() may need another. */
 static int event_mark(CUstream stream, CUevent *event)
 {
 	bool captured;
@@ -202,7 +205,7 @@ static int event_mark(CUstream stream, CUevent *event)
 	return rc;
 }
 
-/* Destroys the event, in the scope: no call of the library is made in the caller's capture mode. */
+/* Makes the stream wait for the event, and destroys the event inside the guard, so in relaxed capture mode. */
 static int event_await(CUstream stream, CUevent event)
 {
 	bool captured;
@@ -221,8 +224,8 @@ static int event_await(CUstream stream, CUevent event)
 }
 
 /*
- * One after the other, each in its own scope: a default stream is that of the caller's device. The driver keeps what it needs of an
- * event that was destroyed until the streams are past it.
+ * Marks and waits in one guard after the other, not nested, so that a default stream is that of the caller's device.
+ * The event is destroyed at once: the driver keeps what it needs until both streams have passed the event.
  */
 int cuda_stream_after(void *stream, void *other)
 {
@@ -232,7 +235,10 @@ int cuda_stream_after(void *stream, void *other)
 	return rc ? rc : event_await(stream, event);
 }
 
-/* To wait for a captured stream would invalidate its capture, in relaxed mode too: this refuses instead. */
+/*
+ * Enters the stream's context to wait for the stream. -EBUSY: the stream is being captured. A wait would invalidate
+ * the capture, also in relaxed mode.
+ */
 static int sync_enter(struct cuda_scope *scope, CUstream stream)
 {
 	bool captured;
@@ -254,10 +260,13 @@ int cuda_stream_sync(void *stream)
 	return rc ? rc : cuda_error(cuda.StreamSynchronize(stream), "work on the stream");
 }
 
-#define ASK_SPINS    1000 /* about a millisecond, before it sleeps */
-#define ASK_PAUSE_US 50
+#define ASK_SPINS    1000 /* queries before event_ask() sleeps between them; about a millisecond */
+#define ASK_PAUSE_US 50   /* sleep between two queries */
 
-/* 0: the work is done; > 0: over() need not be asked any more. */
+/*
+ * Waits for the event, and calls over() from time to time. Returns 0 if the work is done, > 0 if the wait should go
+ * on without over(), or a negative errno.
+ */
 static int event_ask(CUevent event, int (*over)(void *), void *context)
 {
 	CUresult result;
@@ -276,7 +285,7 @@ static int event_ask(CUevent event, int (*over)(void *), void *context)
 	return verdict;
 }
 
-/* Waits for what is queued now, by an event: others may go on queueing. */
+/* Waits, by an event, for the work that is queued now, and not for work that other threads queue later. */
 int cuda_stream_sync_until(void *stream, int (*over)(void *), void *context)
 {
 	CUevent event;
@@ -305,7 +314,7 @@ void cuda_stream_destroy(void *stream)
 		(void)cuda.StreamDestroy(stream);
 }
 
-/* The address says what memory it is (unified addressing), as with cudaMemcpyDefault. */
+/* Addresses tell host and device memory apart (unified addressing), as with cudaMemcpyDefault. */
 int cuda_copy(void *stream, void *dst, const void *src, uint64_t size)
 {
 	bool captured;
@@ -314,7 +323,7 @@ int cuda_copy(void *stream, void *dst, const void *src, uint64_t size)
 
 	rc = cuda_enter_stream(&scope, stream);
 	if (!rc)
-		rc = cuda_stream_captured(stream, &captured); /* the legacy stream during a capture: -EBUSY */
+		rc = cuda_stream_captured(stream, &captured); /* -EBUSY: the legacy stream during a capture */
 	if (rc)
 		return rc;
 	return cuda_error(cuda.MemcpyAsync(cuda_address(dst), cuda_address(src), size, stream), "a copy on the stream");

@@ -2,17 +2,20 @@
 /*
  * cuda-sync.c - closes of memory, and waits for what a context has queued; neither disturbs a graph capture.
  *
- * To synchronise a context would end any capture in it, even in relaxed mode (facts.md). Two other calls wait for the same work and
- * disturb nobody: to open a handle that is already open, and to close it again; and, where memory is opened by a descriptor, whose close
- * waits for nothing, to register a page of host memory and to unregister it. CUDA does not document that, and a buffer's
- * memory serves another buffer because of it. So this file tries such a call, a barrier, on each device before it relies on it: it blocks
- * a private stream by a wait, and a barrier that returns before that stream is released does not wait for work. On such a device
- * cuda_sync() gives -ENOTSUP from then on, and each last close of a handle is tried in the same way. If the program resets the device
- * during a trial, the trial has no verdict.
+ * Synchronising a context would end any capture in it, even in relaxed mode (facts.md). Two other calls, barriers,
+ * wait for the work of the context and disturb no capture: closing a handle that stays open by another open, and
+ * unregistering a page of host memory. The second one is used for memory that is opened by a descriptor, whose close
+ * does not wait.
  *
- * Owns the verdicts, and a page with the words on which streams wait. Blocks no stream for longer than PARKED_US, and none
- * in a program that returns all its leases in stream order. Never reports a close as done that the driver did not report as
- * done: the caller then keeps the grant for ever (design.md, "close").
+ * CUDA does not document that barriers wait, but memory is given to another buffer because they do. So this file
+ * tests barriers on each device before it relies on them. A trial blocks a private stream by a wait and calls a
+ * barrier. If the barrier returns before the stream is released, barriers do not wait on this device. Then
+ * cuda_sync() returns -ENOTSUP from then on, and each last close of a handle is tested by a trial, too. A trial
+ * during which the program resets the device has no verdict.
+ *
+ * Owns the verdicts, and a page with the words on which private streams wait. Blocks no stream for longer than
+ * PARKED_US, and none in a program that returns all its leases in stream order. Never reports a close as done if the
+ * driver did not: the caller then keeps the grant for ever (docs/lifetime.md, "Close").
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,25 +32,25 @@
 
 #define PAGE_BYTES 4096
 
-#define PARKED_US 2000 /* hundreds of times what a close takes that has nothing to wait for (facts.md) */
-#define WAITS     3    /* so many barriers must wait */
-#define TRIALS    12   /* so many are tried at most: some have no verdict */
+#define PARKED_US 2000 /* how long a trial blocks its stream: hundreds of times a close without work (facts.md) */
+#define WAITS     3    /* trials in which the barrier must wait, for the verdict BARRIERS_WAIT */
+#define TRIALS    12   /* trials at most, some of which may have no verdict */
 
 enum verdict { UNKNOWN = 0, BARRIERS_WAIT, BARRIERS_RETURN };
 
 static _Atomic(enum verdict) verdicts[EXPORT_KINDS][DEVICE_MAX];
-static pthread_mutex_t       trial_lock = PTHREAD_MUTEX_INITIALIZER; /* held over a trial; words */
-static uint64_t             *words;     /* one for each device */
+static pthread_mutex_t       trial_lock = PTHREAD_MUTEX_INITIALIZER; /* of words; held during a trial */
+static uint64_t             *words;     /* a word for each device, on which the stream of a trial waits */
 
 _Static_assert(DEVICE_MAX * sizeof(uint64_t) <= PAGE_BYTES, "a page has a word for each device");
 
 /* ---- a barrier ---- */
 
-/* The end of an open of that handle, which is open meanwhile; or, without one, of a registration. */
+/* A barrier: the close of a handle, or the end of a page's registration. */
 struct barrier {
-	const struct device_handle *handle;
-	uint64_t                    size;
-	void                       *at; /* what was opened or registered */
+	const struct device_handle *handle; /* the handle to open and close; NULL: a page is registered */
+	uint64_t                    size;   /* bytes of the handle's memory */
+	void                       *at;     /* address of the opened memory or of the registered page */
 };
 
 static int page_new(void **page)
@@ -60,7 +63,7 @@ static int page_new(void **page)
 	return 0;
 }
 
-/* In the device's context, as the end is. */
+/* Opens the handle, or maps and registers a page. Called in the device's context, as is barrier_end(). */
 static int barrier_begin(struct barrier *barrier, int ordinal)
 {
 	int rc;
@@ -76,7 +79,10 @@ static int barrier_begin(struct barrier *barrier, int ordinal)
 	return rc;
 }
 
-/* A page that the driver keeps registered stays mapped: what came to its address would be taken for it. */
+/*
+ * Closes the handle, or unregisters and unmaps the page, which waits for the device's work. After an error the page
+ * stays mapped, because the driver would take memory mapped at its address later for the page.
+ */
 static CUresult barrier_end(const struct barrier *barrier)
 {
 	CUresult result;
@@ -92,15 +98,16 @@ static CUresult barrier_end(const struct barrier *barrier)
 /* ---- a trial ---- */
 
 struct trial {
-	uint64_t      *word, value; /* the stream waits for this value there */
+	uint64_t      *word, value; /* the stream waits for *word to reach value */
 	CUstream       stream;
-	unsigned long long context;
-	pthread_t      thread;
-	atomic_bool    begun, released;
-	_Atomic int64_t released_ns; /* just before */
-	int64_t        begun_ns;     /* just before the barrier's end */
+	unsigned long long context;  /* id of the device's context at the beginning */
+	pthread_t      thread;       /* releases the stream */
+	atomic_bool    begun, released; /* the barrier is about to be called; the stream is about to be released */
+	_Atomic int64_t released_ns; /* time just before the release */
+	int64_t        begun_ns;     /* time just before the call of the barrier */
 };
 
+/* Thread of a trial: releases the stream PARKED_US after the call of the barrier. */
 static void *release_later(void *argument)
 {
 	struct trial *trial = argument;
@@ -114,12 +121,13 @@ static void *release_later(void *argument)
 	return NULL;
 }
 
+/* Returns an error if the device was reset since the trial began. */
 static int reset_between(const struct trial *trial, int ordinal)
 {
 	return cuda_context_id() == trial->context ? 0 : cuda_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "a trial on device %d", ordinal);
 }
 
-/* A stream of a context that was reset is freed memory (facts.md). */
+/* Destroys the stream, unless the device was reset: the stream is freed memory then (facts.md). */
 static void stream_end(const struct trial *trial)
 {
 	if (cuda_context_id() == trial->context)
@@ -135,7 +143,7 @@ static void trial_end(struct trial *trial)
 	stream_end(trial);
 }
 
-/* Starts the thread before the wait is queued: no stream waits without a thread that releases it. */
+/* Blocks a new stream. Starts the thread first, so that no stream waits without a thread that releases it. */
 static int trial_begin(struct trial *trial, int ordinal)
 {
 	void *page = words;
@@ -165,7 +173,10 @@ destroy_stream:
 	return rc;
 }
 
-/* UNKNOWN: this thread was delayed before the barrier, and the stream was released by then. */
+/*
+ * Returns the verdict of a trial. released: the stream was released before the barrier returned. UNKNOWN: the stream
+ * was released too early, because this thread was delayed before the barrier.
+ */
 static enum verdict trial_verdict(struct trial *trial, bool released)
 {
 	if (!released)
@@ -173,7 +184,10 @@ static enum verdict trial_verdict(struct trial *trial, bool released)
 	return atomic_load(&trial->released_ns) - trial->begun_ns < PARKED_US * 500ll ? UNKNOWN : BARRIERS_WAIT;
 }
 
-/* Ends it while a stream waits. Where that cannot be done, ends it and returns that error. In that context, locked. */
+/*
+ * Makes one trial: calls barrier_end() while a stream waits, and stores the verdict. If no stream can be blocked, calls
+ * barrier_end() nevertheless and returns the error. Called in the device's context `context`, under trial_lock.
+ */
 static int barrier_try(int ordinal, const struct barrier *barrier, unsigned long long context, enum verdict *verdict)
 {
 	struct trial trial = { .context = context };
@@ -197,6 +211,7 @@ static int barrier_try(int ordinal, const struct barrier *barrier, unsigned long
 
 /* ---- verdicts ---- */
 
+/* Returns the verdict of the device for barriers by a handle or, if handle is NULL, by a page. */
 static _Atomic(enum verdict) *verdict_of(int ordinal, const struct device_handle *handle)
 {
 	return &verdicts[handle ? EXPORT_IPC : EXPORT_VMM][ordinal];
@@ -209,7 +224,10 @@ static int try_once(int ordinal, struct barrier *barrier, unsigned long long con
 	return rc ? rc : barrier_try(ordinal, barrier, context, verdict);
 }
 
-/* One barrier that returns at once is enough for BARRIERS_RETURN. BARRIERS_WAIT takes several, and is not assumed. */
+/*
+ * Makes trials and stores the device's verdict: BARRIERS_WAIT after WAITS trials in which the barrier waited,
+ * BARRIERS_RETURN after one in which it did not, or if too few trials have a verdict. Under trial_lock.
+ */
 static int barriers_try(int ordinal, struct barrier *barrier, unsigned long long context)
 {
 	enum verdict verdict = UNKNOWN;
@@ -225,8 +243,8 @@ static int barriers_try(int ordinal, struct barrier *barrier, unsigned long long
 }
 
 /*
- * Tries closes that are not the last: keeps the handle open meanwhile, because a reset may have closed the caller's.
- * Locked.
+ * Makes the trials while the handle is open by an open of this function, so that no close in a trial is the handle's
+ * last one: a reset may have ended the caller's open. Under trial_lock.
  */
 static int barriers_try_open(int ordinal, struct barrier *barrier)
 {
@@ -244,6 +262,7 @@ static int barriers_try_open(int ordinal, struct barrier *barrier)
 	return rc;
 }
 
+/* Stores the device's verdict. Makes the trials first if there is none yet. */
 static int verdict_get(int ordinal, struct barrier *barrier, enum verdict *verdict)
 {
 	_Atomic(enum verdict) *known = verdict_of(ordinal, barrier->handle);
@@ -271,7 +290,10 @@ bool cuda_closes_return(int ordinal)
 	return atomic_load(&verdicts[EXPORT_IPC][ordinal]) == BARRIERS_RETURN;
 }
 
-/* In the device's context. Any handle: only the address says what is closed. */
+/*
+ * Closes memory by a trial. -EIO: the close did not wait for the device's work, or the trial has no verdict. Called
+ * in the device's context. `any` only shows barrier_try() that the barrier is a close, which needs no handle.
+ */
 static int close_tried(int ordinal, void *ptr)
 {
 	static const struct device_handle any;
@@ -301,7 +323,7 @@ static int ipc_close(int ordinal, void *ptr)
 	return cuda_error(cuda.IpcCloseMemHandle(cuda_address(ptr)), "closing a buffer on device %d", ordinal);
 }
 
-/* To unmap memory that a kernel uses would end that kernel. */
+/* Waits for the device's work before unmapping memory of cuda-vmm.c, which would end a kernel that uses it. */
 int cuda_close(int ordinal, void *ptr)
 {
 	int rc;

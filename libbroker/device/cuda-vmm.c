@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-vmm.c - device memory by the driver's virtual memory functions: made and exported by the owner, imported by
+ * cuda-vmm.c - device memory of the driver's virtual memory management: made and exported by the owner, imported by
  * clients.
  *
- * A range of addresses is reserved, memory is mapped there, and a device is given access. Another process imports
- * the memory by a descriptor. No call waits for running kernels, nor holds launches up (facts.md). So an unmap
- * under a kernel that uses the memory ends that kernel: whoever asks for one knows that no work is left.
+ * Mapping memory takes three steps: reserve a range of addresses, map the memory there, and give a device access.
+ * Another process imports the memory by a descriptor. No call waits for running kernels or delays launches
+ * (facts.md). So unmapping memory that a kernel uses ends the kernel, and a caller unmaps memory only after all work
+ * on the memory.
  *
  * Owns the table of ranges that this process has mapped, and the owner's descriptors, one of which stays open until
- * the process ends. The mapping keeps the memory, so no other reference of it is held. Memory that has to be at one
- * address is mapped once, for all its opens in the process: each device gets access to it. That is as fast as a
+ * the process ends (anchor_make()). Mapped memory needs no other reference, so none is kept. Memory with a given
+ * address is mapped once in a process for all opens, and each device gets access to the mapping. That is as fast as a
  * mapping for each device (facts.md). Never waits.
  */
 #include <errno.h>
@@ -27,24 +28,25 @@
 #include "device/addresses.h"
 #include "device/cuda.h"
 
-#define WISH_UNIT   (32ull << 20)
-#define ANCHOR_SIZE (2ull << 20) /* the driver's granularity */
+#define WISH_UNIT   (32ull << 20) /* bytes of which a range at a given address is a multiple (addresses_reserve()) */
+#define ANCHOR_SIZE (2ull << 20)  /* bytes of the smallest memory: the driver's granularity */
 
+/* A range of addresses with mapped memory, in `chunks` chunks. */
 struct range {
 	void                *base;
-	uint64_t             size, reserved; /* bytes that are mapped, and of addresses */
-	uint64_t             ends[EXPORT_CHUNKS_MAX]; /* where each chunk of memory ends */
-	unsigned             chunks;
-	int                  descriptor; /* exported by this process; -1 */
-	struct device_handle handle;     /* of imported memory: which it is */
-	unsigned             opens;
-	uint64_t             writers; /* a bit for each device that may write there */
-	UT_hash_handle       hh; /* by base */
+	uint64_t             size, reserved; /* bytes of mapped memory, and of reserved addresses */
+	uint64_t             ends[EXPORT_CHUNKS_MAX]; /* offset of the end of each chunk */
+	unsigned             chunks;     /* number of chunks */
+	int                  descriptor; /* of memory that this process exports; -1: imported memory */
+	struct device_handle handle;     /* of imported memory: identifies the memory */
+	unsigned             opens;      /* number of opens that were not closed */
+	uint64_t             writers;    /* a bit for each device that has write access */
+	UT_hash_handle       hh;         /* in ranges, by base */
 };
 
 static struct range   *ranges;
-static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t fixed_lock = PTHREAD_MUTEX_INITIALIZER; /* one thread at a time maps, or unmaps, at given addresses */
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER; /* of the table and all ranges in it */
+static pthread_mutex_t fixed_lock = PTHREAD_MUTEX_INITIALIZER;  /* held to map at a given address, extend, or unmap */
 
 /* ---- the table ---- */
 
@@ -66,7 +68,7 @@ static int range_add(const struct range *mapped)
 	return error_set(-ENOMEM, "no memory for the record of a range of device memory");
 }
 
-/* *range is a copy. False: nothing is mapped at that base. */
+/* Copies the range at `base` to *range. False: no range begins there. */
 static bool range_find(const void *base, struct range *range)
 {
 	struct range *found;
@@ -79,6 +81,7 @@ static bool range_find(const void *base, struct range *range)
 	return found;
 }
 
+/* Adds `opens` to the opens of the range at `base`, and the bits `writers` to its writers. */
 static void range_change(const void *base, int opens, uint64_t writers)
 {
 	struct range *range;
@@ -92,6 +95,7 @@ static void range_change(const void *base, int opens, uint64_t writers)
 	pthread_mutex_unlock(&ranges_lock);
 }
 
+/* Returns the device's bit for range.writers, or 0 if not writable. */
 static uint64_t writer(int ordinal, bool writable)
 {
 	return (uint64_t)writable << ordinal;
@@ -127,9 +131,10 @@ static int access_set(CUdeviceptr base, uint64_t size, int ordinal, bool writabl
 }
 
 /*
- * The driver takes a wish as a hint: it gives other addresses where something else lies there, and for a part of 32
- * MiB, which it takes out of what it has. Addresses that it found taken once it mostly never gives to this process
- * again (facts.md), so it is asked for free ones only.
+ * Reserves *size bytes of addresses at `wish` or, if that is NULL, anywhere, and stores the base. With a wish, rounds
+ * *size up to WISH_UNIT. The driver takes a wished address as a hint. It returns other addresses if something is
+ * mapped there, or if the size is not a multiple of 32 MiB. Once the driver has found addresses used, it mostly never
+ * gives them to this process again (facts.md), so it is asked only for addresses that are free.
  */
 static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish)
 {
@@ -148,7 +153,7 @@ static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish
 	return addresses_taken(wish, *size);
 }
 
-/* The device can use it there. */
+/* Maps a chunk of memory at `at`, and gives the device access. */
 static int chunk_map(CUmemGenericAllocationHandle memory, CUdeviceptr at, uint64_t size, int ordinal, bool writable)
 {
 	int rc = cuda_error(cuda.MemMap(at, size, 0, memory, 0), "mapping %" PRIu64 " bytes", size);
@@ -161,7 +166,7 @@ static int chunk_map(CUmemGenericAllocationHandle memory, CUdeviceptr at, uint64
 	return rc;
 }
 
-/* Maps the memory at the range's base, or anywhere where that is NULL. */
+/* Maps the memory at range->base or, if that is NULL, anywhere. Fills *range and adds it to the table. */
 static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int ordinal, bool writable, struct range *range)
 {
 	CUdeviceptr base;
@@ -193,7 +198,7 @@ static int not_mapped(const void *base)
 	return error_set(-EINVAL, "no memory is mapped at %p", base);
 }
 
-/* Of its last open. */
+/* Ends one open of the range at `base`. With the last open, unmaps the memory and frees the range. */
 static int range_unmap(int ordinal, void *base)
 {
 	struct range range;
@@ -258,7 +263,7 @@ static int memory_create(int ordinal, uint64_t size, CUmemGenericAllocationHandl
 	return cuda_error(cuda.MemCreate(memory, size, &properties, 0), "allocating %s on device %d", size_format(size, text), ordinal);
 }
 
-/* The driver tells only that the system failed. */
+/* The driver reports only that a system call failed, so this tests whether the process has no descriptor left. */
 static int export_failed(CUresult result, int ordinal)
 {
 	int descriptor = result == CUDA_ERROR_OPERATING_SYSTEM ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
@@ -277,10 +282,10 @@ static CUresult memory_export(CUmemGenericAllocationHandle memory, int *descript
 }
 
 /*
- * Exports the smallest piece of memory and keeps its descriptor until the process ends. The driver takes 0.6 ms to
- * export the first descriptor on the machine, and to close the last one; beside another descriptor, of whichever
- * device or process, an export takes 25 us and a close 8 us (docs/facts.md). Where there is no memory for the
- * piece, everything works more slowly, and the next allocation tries again.
+ * Exports the smallest piece of memory, the anchor, and keeps its descriptor until the process ends, because this
+ * makes other exports faster. The driver takes 0.6 ms to export the first descriptor on the machine, and to close the
+ * last one. While any process has another descriptor, of any device, an export takes 25 us and a close 8 us
+ * (docs/facts.md). False: there is no memory for the anchor; the next allocation tries again.
  */
 static bool anchor_make(int ordinal)
 {
@@ -305,7 +310,7 @@ static void anchor_keep(int ordinal)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The descriptor is made here, once: clients get copies of it. */
+/* Makes the memory's only descriptor, of which clients get copies. */
 int cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr)
 {
 	CUmemGenericAllocationHandle memory;
@@ -319,7 +324,7 @@ int cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr)
 		rc = memory_create(ordinal, size, &memory);
 	if (rc)
 		return rc;
-	anchor_keep(ordinal); /* behind the memory that somebody asked for, if there is not enough for both */
+	anchor_keep(ordinal); /* after the requested memory, which comes first if there is too little for both */
 	result = memory_export(memory, &range.descriptor);
 	if (result != CUDA_SUCCESS) {
 		rc = export_failed(result, ordinal);
@@ -335,7 +340,7 @@ release:
 	return rc;
 }
 
-/* The handle is a random number: the memory is reached by the descriptor alone. */
+/* The handle is a random number that identifies the memory. Only the descriptor opens the memory. */
 int cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor)
 {
 	struct range range;
@@ -381,7 +386,7 @@ static int import_map(int ordinal, const struct device_memory *import, void **pt
 	return rc;
 }
 
-/* The memory is at that address already, for another open of this process: this one's device gets access as well. */
+/* Opens memory that another open of this process has mapped at its address: only gives the device access, too. */
 static int open_again(int ordinal, const struct device_memory *import, const struct range *range, void **ptr)
 {
 	uint64_t writers = range->writers | writer(ordinal, import->writable);
@@ -414,7 +419,7 @@ int cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr)
 	return rc;
 }
 
-/* ---- more of it ---- */
+/* ---- chunks ---- */
 
 static int range_has_no_room(const struct range *range, uint64_t offset, uint64_t size)
 {
@@ -433,7 +438,7 @@ static void range_extend(const void *base, uint64_t size)
 	pthread_mutex_unlock(&ranges_lock);
 }
 
-/* At its end. */
+/* Maps a chunk at the end of the range, and gives the device the access that it has to the range. */
 static int chunk_add(int ordinal, const struct range *range, CUmemGenericAllocationHandle memory, uint64_t size)
 {
 	int rc;
@@ -480,13 +485,13 @@ int cuda_vmm_extend(int ordinal, void *base, uint64_t offset, const struct devic
 	return rc;
 }
 
-/* The memory that is mapped at that address. */
+/* Takes a reference to the memory that is mapped at the address. */
 static int memory_retain(CUdeviceptr at, CUmemGenericAllocationHandle *memory)
 {
 	return cuda_error(cuda.MemRetainAllocationHandle(memory, (void *)(uintptr_t)at), "finding the memory at %#llx", at);
 }
 
-/* The first chunk, at addresses for all. */
+/* Maps the first chunk of the range again, at new addresses with room for all chunks, and fills *again. */
 static int first_again(int ordinal, const struct range *range, bool writable, struct range *again)
 {
 	CUmemGenericAllocationHandle memory;
@@ -500,6 +505,7 @@ static int first_again(int ordinal, const struct range *range, bool writable, st
 	return rc;
 }
 
+/* Maps a further chunk of the range again, at the end of the range at `base`. */
 static int next_again(int ordinal, const struct range *range, unsigned chunk, const void *base)
 {
 	CUmemGenericAllocationHandle memory;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda.h - inside of the CUDA device: the driver's functions, and the guard around every call of them.
+ * cuda.h - internals of the CUDA device: the driver's functions, and the guard around every call of one.
  *
- * All work goes through the driver API, in the devices' primary contexts. The runtime uses the same, so pointers and
- * streams are valid for the user as well as for us. Nothing of the runtime is linked or called: its last
- * error and its current device are the user's, and its minimum driver is that of the toolkit. A context can be
- * pushed and popped without a trace. Ordinals are the driver's, which are the runtime's.
+ * All work goes through the driver API, in the primary contexts of the devices. The CUDA runtime uses the primary
+ * contexts, too, so the program's pointers and streams are valid here, and ours in the program. The runtime is
+ * neither linked nor called: its last error and its current device belong to the program, and it would need the
+ * driver of its toolkit. Pushing and popping a context leaves no trace in the program. Ordinals are the driver's,
+ * which equal the runtime's.
  *
- * Shared by the cuda-*.c files and by nothing else (but tests/gpu).
+ * Included only by the cuda-*.c files and tests/gpu.
  */
 #ifndef GPUB_CUDA_H
 #define GPUB_CUDA_H
@@ -22,8 +23,8 @@
 #include "device/device.h"
 
 /*
- * The driver's functions with the CUDA version whose form is meant: cuCtxGetDevice and cuCtxSynchronize change
- * theirs in 13.0, cuStreamWriteValue64 did in 11.7 (version 2, named cuStreamWriteValue64_v2 in the library).
+ * The driver's functions, each with the CUDA version that introduced the form that is called here. Functions change
+ * their form: cuCtxGetDevice in 13.0, and cuStreamWriteValue64 in 11.7 (exported as cuStreamWriteValue64_v2).
  */
 #define CUDA_FUNCTIONS(X)                        \
 	X(Init, 2000)                            \
@@ -87,14 +88,14 @@
 	X(KernelSetAttribute, 12000)             \
 	X(LaunchKernel, 4000)
 
-/* Headers of before these versions have no types for them; the same type twice is C11. */
+/* Types that older CUDA headers lack. C11 allows the same typedef twice, so they may also be in the headers. */
 typedef CUresult(CUDAAPI *PFN_cuKernelGetParamInfo_v12040)(CUkernel kernel, size_t index, size_t *offset, size_t *size);
 typedef CUresult(CUDAAPI *PFN_cuKernelGetParamCount_v13020)(CUkernel kernel, size_t *count);
 typedef CUresult(CUDAAPI *PFN_cuLibraryGetKernelCount_v12040)(unsigned int *count, CUlibrary library);
 typedef CUresult(CUDAAPI *PFN_cuLibraryEnumerateKernels_v12040)(CUkernel *kernels, unsigned int count, CUlibrary library);
 typedef CUresult(CUDAAPI *PFN_cuFuncLoad_v12040)(CUfunction function);
 
-/* NULL where the driver is too old to have them. */
+/* Functions that are NULL in `cuda` if the driver is too old. */
 #define CUDA_OPTIONAL(X)                  \
 	X(KernelGetParamInfo, 12040)      \
 	X(KernelGetParamCount, 13020)     \
@@ -109,64 +110,66 @@ struct cuda_driver {
 #undef CUDA_FIELD
 };
 
-/* cuda-library.c. Filled by cuda_library_load() in start(), constant from then on. */
+/* cuda-library.c. The driver's functions. Filled by cuda_library_load() in start(), and constant from then on. */
 extern struct cuda_driver cuda;
 
-/* -ENODEV: there is no driver here, and nothing else. -ENOTSUP: it is too old. -EIO: it cannot be used. */
+/* Loads the driver's library. -ENODEV: only if there is no driver. -ENOTSUP: the driver is too old. -EIO: it fails. */
 int cuda_library_load(void);
 
-/* The CUDA version that the driver supports, as cuda.h writes versions. Fails as loading does. Touches no device. */
+/* Stores the CUDA version that the driver supports (12080 is 12.8). Errors as cuda_library_load(). Uses no device. */
 int cuda_library_version(int *version);
 
 /*
- * cuda-driver.c. Finds the functions and initialises the driver. -ENODEV: no driver or no device, and nothing else. renew is
- * called whenever a device that was reset has another context.
+ * cuda-driver.c. Loads the library and initialises the driver. -ENODEV: only if there is no driver or no device.
+ * renew() is called when a new context is found on a device that was reset.
  */
 int cuda_driver_load(void (*renew)(int ordinal, CUcontext primary));
 
-/* Devices that the driver shows; 0 before cuda_driver_load(). */
+/* Returns the number of devices that the driver shows; 0 before cuda_driver_load(). */
 int cuda_count(void);
 
-/* -ENODEV with the error set unless 0 <= ordinal < cuda_count(). */
+/* Returns 0 if 0 <= ordinal < cuda_count(). Otherwise -ENODEV with the error message set. */
 int cuda_check_ordinal(int ordinal);
 
-/* 0 for success, else a negative errno; sets the error message "FORMAT failed: NAME (HINT)". */
+/* Returns 0 for CUDA_SUCCESS. Otherwise a negative errno, error message "FORMAT failed: NAME (HINT)". */
 int cuda_error(CUresult result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * The guard around calls of the driver: relaxed capture mode, so that no capture of any thread is disturbed
- * (facts.md: cuIpcOpenMemHandle and others invalidate a global one otherwise), and a context pushed where
- * another was current. Leaving restores both; a thread without a context is left without one.
+ * The guard around calls of the driver. Entering sets the thread's capture mode to relaxed, so that a call disturbs
+ * no thread's graph capture (facts.md: cuIpcOpenMemHandle and others would invalidate a global capture), and pushes a
+ * context unless it is current already. Leaving restores mode and context; a thread that had no context has none
+ * again.
  */
 struct cuda_scope {
-	CUstreamCaptureMode mode; /* the thread's own */
-	bool                entered, pushed;
+	CUstreamCaptureMode mode; /* of the thread before; valid if entered */
+	bool                entered, pushed; /* the mode was changed; a context was pushed */
 };
 
-/* A guard that leaves by itself at the end of its block. */
+/* Declares a guard that is left at the end of its block. */
 #define CUDA_SCOPE(scope) struct cuda_scope scope __attribute__((cleanup(cuda_leave))) = { 0 }
 
 /*
- * The primary context of ordinal becomes current; it is retained on first use, and again after a reset, and never released.
+ * Enters the guard with the primary context of device `ordinal`. The context is retained at the first use and again
+ * after a reset of the device, and is never released.
  */
 int cuda_enter(struct cuda_scope *scope, int ordinal);
 
 /*
- * Enters the stream's context; for the special streams the current one, or that of device 0 where there is none. Makes no
- * call on the stream that could disturb a capture. The caller asks cuda_stream_captured() next.
+ * Enters the guard with the stream's context; for a special stream the current context, or device 0's if no context is
+ * current. Makes no call on the stream that could disturb a capture. The caller must call cuda_stream_captured() next.
  */
 int cuda_enter_stream(struct cuda_scope *scope, CUstream stream);
 
-/* The legacy stream, by either name, or the thread's own: handles that each context has for a stream of its own. */
+/* Whether the handle means the legacy or the per-thread default stream, of which each context has its own. */
 static inline bool cuda_stream_is_special(CUstream stream)
 {
 	return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-/* device.h's */
+/* device.epoch() */
 uint64_t cuda_epoch(int ordinal);
 
-/* Of the current context, which has another one after a reset; 0: it was reset, or there is none. */
+/* Returns the id of the current context. 0: no context is current, or its device was reset. */
 static inline unsigned long long cuda_context_id(void)
 {
 	unsigned long long id = 0;
@@ -174,22 +177,25 @@ static inline unsigned long long cuda_context_id(void)
 	return cuda.CtxGetId(NULL, &id) == CUDA_SUCCESS ? id : 0;
 }
 
-/* Looks at all devices, and makes good a reset: after it each has its context again, and its pages are registered. */
+/* Checks all devices for resets. Retains the new context of a device that was reset, and registers its pages again. */
 void cuda_notice_resets(void);
 
-/* Only the capture mode: for calls that need no context. */
+/* Enters the guard with the relaxed capture mode only, for calls that need no context. */
 int cuda_enter_relaxed(struct cuda_scope *scope);
 
 void cuda_leave(struct cuda_scope *scope);
 
-/* Ordinal of the calling thread's current context, 0 without one (the runtime's default). Makes none. */
+/* Returns the device of the thread's current context, or 0 without a context, as the runtime does. Makes no context. */
 int cuda_current(void);
 int cuda_set_current(int ordinal);
 
-/* A device whose primary context exists already where possible: the current one, one of ours, any, 0. */
+/*
+ * Returns a device for calls that need any context: the current device, else one whose context this library or the
+ * program has made, else 0. Makes no context.
+ */
 int cuda_home(void);
 
-/* Whether the device has a primary context, ours or the program's. Makes none. */
+/* Whether the device has a primary context, made by this library or by the program. Makes no context. */
 bool cuda_in_use(int ordinal);
 
 static inline CUdeviceptr cuda_address(const void *ptr)
@@ -206,24 +212,27 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 int cuda_page_register(void *page, size_t size, bool writable);
 int cuda_page_unregister(void *page);
 
-/* After a reset of that device: registers its pages again, in its new context. Errors show when a page is used. */
+/* After a reset: registers the device's pages again, in its new context. Ignores errors; using a page reports them. */
 void cuda_pages_renew(int ordinal, CUcontext primary);
 
-/* cuda-vmm.c: the same for memory that is exported by a descriptor. size: whole granules. */
+/* cuda-vmm.c: memory that is exported by a descriptor. size: whole granules. */
 int  cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr);
 int  cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor);
 int  cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr);
 int  cuda_vmm_extend(int ordinal, void *base, uint64_t offset, const struct device_memory *memory);
 int  cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **again);
 int  cuda_vmm_make_writable(int ordinal, void *base);
-int  cuda_vmm_unmap(int ordinal, void *base); /* no work is left on it: unmap(), and the owner's release() */
-bool cuda_vmm_has(const void *base);          /* the memory at base is of that kind */
+int  cuda_vmm_unmap(int ordinal, void *base); /* of memory without work: for unmap(), and for the owner's release() */
+bool cuda_vmm_has(const void *base);          /* whether cuda-vmm.c has mapped memory at base */
 
 /* cuda-sync.c */
 int cuda_close(int ordinal, void *ptr);
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
-/* True once a close was seen not to wait for the device's work. From then on each last close is tried, and fails with -EIO. */
+/*
+ * Whether a close of an IPC handle was seen to return before the device's work was done. If true, cuda_close() tests
+ * each last close, and fails with -EIO if the close did not wait.
+ */
 bool cuda_closes_return(int ordinal);
 
 /* cuda-processes.c */
@@ -241,7 +250,7 @@ int  cuda_stream_sync_until(void *stream, int (*over)(void *), void *context);
 void cuda_stream_destroy(void *stream);
 int  cuda_copy(void *stream, void *dst, const void *src, uint64_t size);
 
-/* Whether the stream is being captured; -EBUSY where it cannot be used because another one is. */
+/* Stores whether the stream is being captured. -EBUSY: the stream cannot be used while another stream is captured. */
 int cuda_stream_captured(CUstream stream, bool *captured);
 
 /* cuda-module.c, cuda-launch.c */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * descriptors.c - see descriptors.h. Raw system calls, since opendir() allocates.
- */
+/* descriptors.c - see descriptors.h. Uses the system call getdents64 directly, because opendir(3) allocates memory. */
 #include "descriptors.h"
 
 #include <fcntl.h>
@@ -9,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What getdents64(2) fills in; glibc has no declaration of it. */
+/* A directory entry of getdents64(2), which glibc does not declare. */
 struct entry {
 	uint64_t       inode;
 	int64_t        offset;
@@ -18,6 +16,7 @@ struct entry {
 	char           name[];
 };
 
+/* Returns the number that the name is, or -1. */
 static int descriptor_number(const char *name)
 {
 	int number = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * descriptors.h - all open descriptors of this process, for a forked child that must close some.
+ * descriptors.h - visits all open descriptors of this process, for a forked child that must close some. Owns nothing.
  */
 #ifndef GPUB_DESCRIPTORS_H
 #define GPUB_DESCRIPTORS_H
 
 #include <stdbool.h>
 
-/* Returns true to go on with the next descriptor. It may close this one. */
+/* Called with an open descriptor, which the visitor may close. Returns true to go on, false to end the visits. */
 typedef bool descriptor_visitor(int descriptor, const char *target);
 
 /*
- * Calls visitor for each open descriptor with its target in /proc, cut at 255 bytes. Async-signal-safe and without
- * locks if the visitor is. Without /proc it calls nothing.
+ * Calls visitor for each open descriptor with the target of its link in /proc/self/fd, cut at 255 bytes. Does nothing
+ * if /proc is missing. Async-signal-safe and free of locks if the visitor is.
  */
 void descriptors_each(descriptor_visitor *visitor);
 

@@ -2,13 +2,13 @@
 /*
  * host-connection.c - see host-connection.h
  *
- * CUDA maps the streams of a process onto CUDA_DEVICE_MAX_CONNECTIONS hardware queues for each device. Each one is in
- * order: a wait that has not ended holds back everything that was submitted after it on the same connection, whatever its
- * stream (facts.md). The driver may give a stream a free connection, but that is not documented, so the model is strict: a
- * stream has one connection from its creation on, and they are given out in rotation. A running kernel holds back nothing,
- * because it ends by itself.
+ * CUDA maps the streams of a process onto CUDA_DEVICE_MAX_CONNECTIONS hardware queues for each device, the
+ * connections. A wait that has not ended blocks everything that was submitted after it on the same connection, on any
+ * stream (facts.md). The driver may move a stream to a free connection, but does not document this. So the model is
+ * strict: a stream keeps the connection that it gets at its creation, and new streams get the connections in
+ * rotation. A running kernel blocks nothing in the model, because it ends without the help of other streams.
  *
- * Owns two counts for each connection. Never owns a task: the thread of a stream waits here.
+ * Owns two counts for each connection. Never owns a task. Blocks the thread of the stream that calls it.
  */
 #include "host-connection.h"
 
@@ -21,18 +21,18 @@
 #define CONNECTIONS_USUAL 8
 #define CONNECTIONS_MAX   32
 
-/* The waits of a connection end in the order in which they were submitted, so counts can stand for them. */
+/* Numbers of waits. The waits of a connection end in the order of their submission, so two counts are enough. */
 struct host_connection {
 	uint64_t submitted, ended;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* behind a stream's */
-static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all counts; taken after a stream's lock */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* a wait has ended on some connection */
 static struct host_connection connections[DEVICE_MAX][CONNECTIONS_MAX];
-static unsigned created[DEVICE_MAX];
-static unsigned count;
+static unsigned created[DEVICE_MAX]; /* number of streams made on each device */
+static unsigned count; /* number of connections of each device */
 
-/* A value that is no count is ignored. */
+/* Ignores a value that is not a number from 1 to CONNECTIONS_MAX. */
 void host_connections_read(void)
 {
 	const char *text = environment_get("CUDA_DEVICE_MAX_CONNECTIONS");

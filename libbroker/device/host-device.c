@@ -2,8 +2,8 @@
 /*
  * host-device.c - the host device: its table of functions, its start, its settings.
  *
- * Fills host_state at the first start(). Starts no thread: streams do, when first used. In a forked child start() fails,
- * and every other call aborts.
+ * Fills host_state at the first start(). Starts no thread; each stream starts its thread with its first task. In a
+ * forked child start() fails, and every other call aborts.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -31,9 +31,9 @@
 #include "host-stream.h"
 #include "host-watch.h"
 
-#define QUARANTINE (64ull << 20)
+#define QUARANTINE (64ull << 20) /* default limit of the quarantine in bytes */
 
-/* Leaves *size as it is where the variable says nothing. */
+/* Parses a variable of the environment. Leaves *size unchanged if the variable is unset or empty. */
 static int bytes_parse(const char *variable, int (*parse)(const char *, uint64_t *), uint64_t *size)
 {
 	const char *text = environment_get(variable);
@@ -43,7 +43,7 @@ static int bytes_parse(const char *variable, int (*parse)(const char *, uint64_t
 	return 0;
 }
 
-/* Half of the machine's memory, which is also the size of /dev/shm. */
+/* Returns the default memory of a device: its share of half of the machine's memory, the usual size of /dev/shm. */
 static uint64_t memory_usual(void)
 {
 	uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -59,7 +59,9 @@ static bool device_is_visible(unsigned device)
 	return false;
 }
 
-/* GPUB_HOST_VISIBLE="1,0", as CUDA_VISIBLE_DEVICES: the first number that is no device hides the rest. */
+/*
+ * Parses GPUB_HOST_VISIBLE, such as "1,0", as CUDA does CUDA_VISIBLE_DEVICES: an invalid device number ends the list.
+ */
 static int visible_parse(const char *text)
 {
 	char *end;
@@ -120,7 +122,7 @@ static int environment_read(void)
 	return rc;
 }
 
-/* Late writes are still found, and no object outlives the owner. */
+/* Exit handler of the owner: checks the quarantine for late writes, and removes all memory objects. */
 static void owner_exit(void)
 {
 	if (host_forked())
@@ -139,6 +141,7 @@ static int owner_start(void)
 	return 0;
 }
 
+/* Maps host_state.alive, which a fork wipes. */
 static int alive_page_make(void)
 {
 	int *page = wiped_map(sizeof *page, PROT_READ | PROT_WRITE);
@@ -205,7 +208,7 @@ static int count(void)
 	return rc ? rc : (int)host_state.visible_count;
 }
 
-/* The same bytes in every process: they tell which device it is where processes number the devices differently. */
+/* A device's UUID is equal in all processes, and identifies the device if processes number devices differently. */
 static int info(int ordinal, struct device_info *info)
 {
 	char text[sizeof info->name] = "";
@@ -240,7 +243,7 @@ static int set_current(int ordinal)
 	return 0;
 }
 
-/* Every call tells of a sticky error. */
+/* host_enter() returns the sticky error, which is of all devices. */
 static int check(int ordinal)
 {
 	(void)ordinal;

@@ -2,8 +2,8 @@
 /*
  * host-fault.c - see host-fault.h
  *
- * Owns the counts of failures that are still due. A violation ends the process: it is a bug of the program under test, and
- * going on would hide it.
+ * Owns the counts of failures still to be injected. A violation aborts the process, because it is a bug of the
+ * program under test, which would be hidden if the program went on.
  */
 #include "host-fault.h"
 
@@ -28,11 +28,11 @@ static const char *const call_names[HOST_CALLS] = {
 	[HOST_GONE] = "gone",	      [HOST_UNREGISTER] = "unregister",
 };
 
-/* count in the high half, errno in the low one: one word, so that a count and its errno change together */
+/* Failures to inject: count in the high 32 bits, errno in the low 32 bits. One word, so that both change together. */
 static _Atomic uint64_t due[HOST_CALLS];
 static atomic_bool sticky;
 
-/* One write, so that the lines of two processes do not mix. */
+/* Writes the report by one write(2), so that the lines of two processes do not mix. */
 __attribute__((format(printf, 1, 0))) static void report(const char *format, va_list args)
 {
 	static const char head[] = "gpubroker host device: VIOLATION: ";
@@ -44,7 +44,7 @@ __attribute__((format(printf, 1, 0))) static void report(const char *format, va_
 	length = strlen(line);
 	line[length++] = '\n';
 	if (write(STDERR_FILENO, line, length) < 0)
-		return; /* nobody reads it; the caller still aborts */
+		return; /* the report is lost; the caller still aborts */
 }
 
 void host_violation(const char *format, ...)
@@ -90,7 +90,7 @@ int host_sticky_error(void)
 					       "exits") : 0;
 }
 
-/* Takes one of the failures that are due, if any. */
+/* If a failure is to be injected into this call, counts it and returns its error. Otherwise returns 0. */
 static int fault_take(enum host_call call)
 {
 	uint64_t word = atomic_load(&due[call]);
@@ -140,7 +140,7 @@ static int error_by_name(const char *name, size_t length)
 	return -EINVAL;
 }
 
-/* "close:3:EIO" up to a comma or the end. */
+/* Parses one entry, such as "close:3:EIO", up to a comma or the end of text. Stores the end of the entry in *end. */
 static int fault_parse(const char *text, const char **end)
 {
 	size_t name = strcspn(text, ":,");

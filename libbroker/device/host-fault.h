@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-fault.h - what goes wrong on the host device: violations, injected failures, sticky errors. */
+/* host-fault.h - failures of the host device: violations of its rules, injected failures, sticky errors. */
 #ifndef GPUB_HOST_FAULT_H
 #define GPUB_HOST_FAULT_H
 
@@ -7,22 +7,25 @@
 
 #include "host.h"
 
-/* Reports a bug of this process and ends it. */
+/* Reports a violation, which is a bug of this process, and aborts the process. */
 _Noreturn void host_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Reports what another process may have brought about, and ends this one unless host_state.lenient. */
+/* Reports a violation that another process may have caused. Aborts this process unless host_state.lenient. */
 void host_violation_of_others(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The first step of every call: 0 if the device was started, this is no fork, and no failure is due. */
+/*
+ * The first step of every call of the device. Returns 0, or an error if the device was not started, a sticky error
+ * exists, or a failure of this call is injected. Aborts in a forked child.
+ */
 int host_enter(enum host_call call);
 
-/* The same for a call on one device: that device's number, or the error. */
+/* Does host_enter(), then returns the number of the device with this ordinal, or an error. */
 int host_enter_device(enum host_call call, int ordinal);
 
 bool host_sticky(void);
-int  host_sticky_error(void); /* 0, or -EIO with the error set, for a call that has waited */
+int  host_sticky_error(void); /* 0, or -EIO with the error message set if a sticky error exists */
 
-/* Reads GPUB_HOST_FAIL. */
+/* Injects the failures of $GPUB_HOST_FAIL, whose value is `text` or NULL. -EINVAL with the error message set. */
 int host_faults_parse(const char *text);
 
 #endif

@@ -10,12 +10,12 @@
 
 #include "common/handle.h"
 
-/* Prefers who closes: otherwise a steady stream of launches could keep a close waiting for ever. */
+/* Prefers writers. Otherwise host_gate_close() could wait for ever while other threads keep launching. */
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
-static uint64_t unfinished[DEVICE_MAX]; /* queued and running tasks */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of unfinished */
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* some device has no unfinished task any more */
+static uint64_t unfinished[DEVICE_MAX]; /* number of queued and running tasks of each device */
 
 void host_gate_pass(void)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host-gate.h - the gate between those who queue work and those who must wait for all of it.
+ * host-gate.h - the gate, a read-write lock that keeps work from being queued while a call waits for all queued work.
  *
- * Whoever queues passes the gate. Between host_gate_close() and host_gate_open() nobody can queue.
+ * A thread that queues work holds the gate shared, from host_gate_pass() to host_gate_leave(). A call that waits for
+ * all work holds the gate exclusively, from host_gate_close() to host_gate_open().
  */
 #ifndef GPUB_HOST_GATE_H
 #define GPUB_HOST_GATE_H
@@ -15,10 +16,10 @@ void host_gate_leave(void);
 void host_gate_close(void);
 void host_gate_open(void);
 
-/* With the gate closed: waits for each task that this process has queued on the device. It stands for the device's context. */
+/* Waits until all tasks that this process has queued on the device have ended. The caller has closed the gate. */
 void host_gate_drain(unsigned device);
 
-/* Count the tasks that drain waits for. */
+/* Count the tasks that were queued, and one task that has ended, for host_gate_drain(). */
 void host_gate_add(unsigned device, uint64_t tasks);
 void host_gate_finish(unsigned device);
 

@@ -2,9 +2,10 @@
 /*
  * host-import.c - see host-import.h
  *
- * Owns the mappings of this process: each has opened the memory's object for itself, and holds it by a flock (host-memory.c). As with
- * NVIDIA's descriptors, a forked child that inherited an importer's descriptor keeps the memory in use. Guard pages stand before and
- * behind each mapping. Never releases or unlinks what it opened.
+ * Owns the mappings of this process. Each mapping has its own open file of the memory's object, with a shared flock
+ * that shows the owner that the memory is in use (host-memory.c). As with NVIDIA's descriptors, a forked child that
+ * has inherited an importer's descriptor keeps the memory in use. Each mapping lies between guard pages. Never
+ * releases or unlinks an object.
  */
 #include "host-import.h"
 
@@ -30,20 +31,21 @@
 #include "host-trap.h"
 #include "host-watch.h"
 
-#define CLOSED_MAX 64 /* mappings whose addresses stay taken after their close */
+#define CLOSED_MAX 64 /* closed mappings at most whose addresses are kept reserved */
 
-/* Closed mappings, oldest first: regions of the kind HOST_CLOSED, under host_state.lock. */
+/* Closed mappings with reserved addresses (HOST_CLOSED), oldest first. Under host_state.lock. */
 static struct host_region *closed;
 static unsigned closed_count;
 
-static atomic_bool closes_return, last_closes_return; /* host_do_not_wait() */
+static atomic_bool closes_return, last_closes_return; /* set by host_do_not_wait() */
 
-/* Takes away what is mapped at addresses of this file's, which stay taken. False: the kernel has no memory for that. */
+/* Unmaps the memory at addresses of a mapping, and keeps the addresses reserved. False: the kernel has no memory. */
 static bool addresses_clear(uint8_t *at, uint64_t size)
 {
 	return mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == at;
 }
 
+/* Returns the device's mapping of the handle's memory, or NULL. Aborts if this process has exported the memory. */
 static struct host_region *mapping_find(const struct device_handle *handle, unsigned device)
 {
 	struct host_region *region;
@@ -60,8 +62,8 @@ static struct host_region *mapping_find(const struct device_handle *handle, unsi
 }
 
 /*
- * Maps the region's object between two guard pages: who runs over its end, or its beginning, faults. A fork does not copy the
- * mapping, as with CUDA: a child would keep the memory in use unseen.
+ * Maps the region's object at `address` or, if that is NULL, anywhere, between guard pages, where every access
+ * faults. A fork does not copy the mapping, as with CUDA, because a child would keep the memory in use unnoticed.
  */
 static int region_map(struct host_region *region, uint8_t *address)
 {
@@ -84,8 +86,9 @@ static int region_map(struct host_region *region, uint8_t *address)
 }
 
 /*
- * Opens the object for this process alone and marks it as mapped. *size: at least so many bytes; how many it has. *file
- * is the caller's, also after an error.
+ * Opens the handle's object with an open file of its own, and locks it shared as a sign that the object is in use.
+ * *size: in: the bytes that the object must have at least; out: its bytes. *file is the caller's, also after an
+ * error.
  */
 static int object_open(const struct device_handle *handle, int descriptor, uint64_t *size, struct owned_fd *file)
 {
@@ -96,8 +99,8 @@ static int object_open(const struct device_handle *handle, int descriptor, uint6
 		return file->fd;
 	CRASH_POINT(object_opened);
 	/*
-	 * the owner sees the lock when it releases the memory; whoever else has locked the object keeps nobody from
-	 * mapping it
+	 * the lock only tells the owner at the release that the memory is in use; if the lock fails because another
+	 * process has locked the object, the object is mapped all the same
 	 */
 	(void)flock(file->fd, LOCK_SH | LOCK_NB);
 	if (fstat(file->fd, &st) || host_object_released(&st))
@@ -124,7 +127,7 @@ static int mapping_make(struct host_region *region, int descriptor, uint8_t *add
 	return rc;
 }
 
-/* A new mapping, by a descriptor or, where that is -1, by the handle alone. */
+/* Makes a new mapping of the memory, by memory->descriptor or, if that is -1, by the handle. */
 static int mapping_new(const struct device_memory *memory, unsigned device, void **ptr)
 {
 	struct host_region *region = host_region_new(HOST_MAPPING, device, memory->size);
@@ -150,7 +153,7 @@ static int size_refuse(uint64_t size)
 	return error_set(-EINVAL, "%llu bytes are not what the handle's memory has", (unsigned long long)size);
 }
 
-/* A handle that is open on that device is not mapped again: its opens are counted, as CUDA does. */
+/* Opens the handle on the device. If it is open there already, only counts the open, as CUDA does. */
 static int open_locked(const struct device_handle *handle, unsigned device, uint64_t size, void **ptr)
 {
 	const struct device_memory memory = { .handle = *handle,
@@ -182,6 +185,7 @@ int host_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 	return rc;
 }
 
+/* Makes the mapping's memory writable. */
 static int access_allow(struct host_region *region)
 {
 	if (!region->writable && mprotect(region->base, region->size, PROT_READ | PROT_WRITE))
@@ -190,7 +194,7 @@ static int access_allow(struct host_region *region)
 	return 0;
 }
 
-/* Its addresses may be used again. */
+/* Frees a closed mapping and its reserved addresses. */
 static void closed_drop(struct host_region *region)
 {
 	LL_DELETE(closed, region);
@@ -199,7 +203,10 @@ static void closed_drop(struct host_region *region)
 	host_region_destroy(region);
 }
 
-/* The mapping of that memory at that address, if there is one. Addresses that a close kept are free for it. */
+/*
+ * Returns the mapping of the memory at memory->address, or NULL if there is none or no address is given. If a closed
+ * mapping has the address reserved, frees it.
+ */
 static struct host_region *mapping_of(const struct device_memory *memory)
 {
 	struct host_region *region = memory->address ? host_region_find(memory->address) : NULL;
@@ -243,7 +250,7 @@ int host_map(int ordinal, const struct device_memory *memory, void **ptr)
 	return rc;
 }
 
-/* The mapping that begins at ptr, or NULL with the error set. Under the lock. */
+/* Returns the device's mapping that begins at ptr, or NULL with the error message set. Under host_state.lock. */
 static struct host_region *mapping_at(unsigned device, const void *ptr)
 {
 	struct host_region *region = host_region_find(ptr);
@@ -254,7 +261,7 @@ static struct host_region *mapping_at(unsigned device, const void *ptr)
 	return NULL;
 }
 
-/* Such a mapping whose memory has views. */
+/* Returns mapping_at(). Aborts if the mapping's kind of export has no views. what: the call, for the report. */
 static struct host_region *mapped_at(unsigned device, const void *ptr, const char *what)
 {
 	struct host_region *region = mapping_at(device, ptr);
@@ -264,8 +271,9 @@ static struct host_region *mapped_at(unsigned device, const void *ptr, const cha
 	return region;
 }
 
-/* ---- memory behind the first ---- */
+/* ---- chunks ---- */
 
+/* Maps a chunk's object at the end of the mapping's memory. */
 static int chunk_map(const struct host_region *region, const struct host_chunk *chunk)
 {
 	uint8_t *at = region->base + region->size;
@@ -279,7 +287,7 @@ static int chunk_map(const struct host_region *region, const struct host_chunk *
 	return -ENOMEM;
 }
 
-/* Under the lock. */
+/* Opens a chunk and maps it at the end of the mapping. Under host_state.lock. */
 static int chunk_add(struct host_region *region, const struct device_handle *handle, int descriptor, uint64_t size)
 {
 	struct host_chunk *chunks = realloc(region->chunks, (region->chunk_count + 1) * sizeof *chunks), *chunk;
@@ -307,7 +315,7 @@ static int chunk_add(struct host_region *region, const struct device_handle *han
 static int extend_locked(struct host_region *region, unsigned device, uint64_t offset, const struct device_memory *memory)
 {
 	if (offset < region->size && memory->size <= region->size - offset) {
-		region->others |= 1ull << device; /* another open did it */
+		region->others |= 1ull << device; /* another open has mapped the chunk */
 		return 0;
 	}
 	if (offset != region->size || region->reserved < region->size || memory->size > region->reserved - region->size)
@@ -331,7 +339,7 @@ int host_extend(int ordinal, void *base, uint64_t offset, const struct device_me
 	return rc;
 }
 
-/* Opening memory again needs the descriptor by which it was opened. */
+/* Memory is opened again by the descriptor of its first open. -ECONNRESET: the program has closed this descriptor. */
 static int file_check(const struct owned_fd *file)
 {
 	return owned_fd_stands(file) ? 0 : error_set(-ECONNRESET, "%s", OWNED_FD_LOST);
@@ -372,7 +380,7 @@ static int map_again_locked(const struct host_region *region, unsigned device, b
 		return rc;
 	made = host_region_find(*again);
 	rc = chunks_again(region, made);
-	if (rc) { /* no work used it */
+	if (rc) { /* no work uses the new mapping */
 		host_region_remove(made);
 		host_region_destroy(made);
 	}
@@ -408,9 +416,9 @@ int host_make_writable(int ordinal, void *ptr)
 }
 
 /*
- * Takes the memory away from the mapping's addresses, which stay taken: work or a program that uses one later meets a
- * fault (host-trap.h) or host_check_range(), and does not find what came there next. False: the addresses are gone,
- * too. Under the lock.
+ * Closes a mapping. Unmaps its memory and keeps its addresses reserved, so that a later use of them faults
+ * (host-trap.h) or fails in host_check_range(), and does not reach memory mapped there later. False: the addresses
+ * could not be kept, and the region is freed. Under host_state.lock.
  */
 static bool mapping_end(struct host_region *region)
 {
@@ -426,7 +434,7 @@ static bool mapping_end(struct host_region *region)
 	return true;
 }
 
-/* Which mappings a reset ends depends on the kind of export (facts.md). */
+/* A reset ends only mappings of some kinds of export (facts.md). */
 void host_mappings_end(unsigned device)
 {
 	struct host_region *region;
@@ -440,7 +448,7 @@ void host_mappings_end(unsigned device)
 	}
 }
 
-/* Ends one open of a mapping, and the mapping with the last one. Under the lock. */
+/* Ends one open of a mapping, and closes the mapping with its last open. Under host_state.lock. */
 static void mapping_close(struct host_region *region)
 {
 	if (--region->opens || !mapping_end(region))
@@ -450,7 +458,7 @@ static void mapping_close(struct host_region *region)
 		closed_drop(closed);
 }
 
-/* Looks again: the handle may have been opened or reset during the wait. */
+/* Ends one open of the mapping at ptr. Looks it up again, because the mapping may have ended during the wait. */
 static void close_one(unsigned device, const void *ptr)
 {
 	struct host_region *region;
@@ -462,7 +470,7 @@ static void close_one(unsigned device, const void *ptr)
 	pthread_mutex_unlock(&host_state.lock);
 }
 
-/* With the gate closed. */
+/* Waits for all queued work on the device. Returns the sticky error, if any. The caller has closed the gate. */
 static int work_wait(unsigned device)
 {
 	host_gate_drain(device);
@@ -470,9 +478,9 @@ static int work_wait(unsigned device)
 }
 
 /*
- * Costs what it costs with CUDA: each close, the last one of a handle or not, waits for everything that this process has
- * queued on any stream of the device, even behind a wait, and nobody can queue meanwhile. It does not wait for another
- * device's work.
+ * Waits as CUDA does: each close, not only the last one of a handle, waits for all work that this process has queued
+ * on any stream of the device, also for work after a wait. Meanwhile no thread can queue work. Does not wait for
+ * other devices.
  */
 int host_close(int ordinal, void *ptr)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-import.h - the host device's mappings of other processes' memory: the importer's half of it; device.h says what the calls do. */
+/*
+ * host-import.h - the importer's half of the host device: mappings of other processes' memory. The functions are
+ * described in device.h.
+ */
 #ifndef GPUB_HOST_IMPORT_H
 #define GPUB_HOST_IMPORT_H
 
@@ -14,7 +17,7 @@ int host_close(int ordinal, void *ptr);
 int host_unmap(int ordinal, void *ptr);
 int host_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
-/* At a reset, under host_state.lock. */
+/* At a reset of the device: ends its mappings whose kind of export ends_at_reset. Call it under host_state.lock. */
 void host_mappings_end(unsigned device);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * host-launch.c - see host-launch.h
  *
- * Owns nothing. Checks a launch as CUDA does. Never runs a kernel in the caller: a stream's thread does.
+ * Checks a launch as CUDA does, and queues the kernel, which a stream's thread runs. Owns nothing.
  */
 #include "host-launch.h"
 
@@ -18,7 +18,7 @@
 #define BLOCK_Z_MAX       64u
 #define GRID_X_MAX        0x7fffffffu
 #define GRID_YZ_MAX       65535u
-#define SHARED_MAX        (227u << 10) /* what an H200 gives to one block; only its limit is modelled here */
+#define SHARED_MAX        (227u << 10) /* bytes for one block: the limit of an H200. Only the limit is modelled */
 
 static int grid_check(const uint32_t grid[3])
 {
@@ -68,7 +68,7 @@ static int args_check(const struct host_kernel *kernel, void **args)
 	return 0;
 }
 
-/* Copies the parameters: the caller may change them as soon as the launch returns. */
+/* Makes the task of a launch, with a copy of the arguments, which the caller may change once the launch returns. */
 static int task_make(struct host_kernel *kernel, const gpub_launch_config *config, void **args, struct host_task **made)
 {
 	struct host_task *task;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-launch.h - launches of host kernels; device.h says what the call does. */
+/* host-launch.h - launches of host kernels. See module_launch() in device.h. */
 #ifndef GPUB_HOST_LAUNCH_H
 #define GPUB_HOST_LAUNCH_H
 

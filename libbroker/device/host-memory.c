@@ -2,12 +2,14 @@
 /*
  * host-memory.c - see host-memory.h
  *
- * Owns a POSIX shm object or a memfd (host-object.c) for each allocation, and the count of used bytes. The owner maps
- * none of them: its pointer is a reserved address that names the allocation, and faults when touched. Owner and
- * importers (host-import.c) each open the object for themselves and hold a flock on that open file: an importer
- * shared, until it closes; release() must get it exclusively. The lock tells the owner of an importer that is left,
- * and nothing else: anybody who can open the object can lock it, so an importer maps it with or without the lock. That
- * the memory was released is a mark that only the owner can set (host_object_unlink()).
+ * Owns a POSIX shm object or a memfd (host-object.c) for each allocation, and the count of used bytes. The owner does
+ * not map the objects: its pointer is a reserved address that names the allocation, and any access there faults.
+ *
+ * The owner and each importer (host-import.c) have an open file of the object of their own. An importer locks it
+ * shared, by flock(2), until it closes the memory. release() tries to lock the object exclusively, and so finds out
+ * whether an importer still has it. The lock has no other meaning: any process that can open the object can lock it,
+ * so an importer maps the object also if it does not get the lock. Importers recognise released memory by a mark that
+ * only the owner can set (host_object_unlink()).
  */
 #include "host-memory.h"
 
@@ -29,9 +31,9 @@
 #include "host-quarantine.h"
 #include "host-state.h"
 
-#define FRESH_BYTE 0xA5 /* new memory holds no zeros unless somebody zeroed it */
+#define FRESH_BYTE 0xA5 /* fills new memory, so that a missing zero() is noticed */
 
-static uint64_t used[DEVICE_MAX]; /* bytes, under host_state.lock */
+static uint64_t used[DEVICE_MAX]; /* allocated bytes of each device, under host_state.lock */
 
 static void owner_check(const char *what)
 {
@@ -133,7 +135,7 @@ refund:
 	return rc;
 }
 
-/* The allocation that has ptr in it, or an error. Under the lock. */
+/* Stores the device's allocation that contains ptr. -EINVAL: there is none. Under host_state.lock. */
 static int allocation_at(unsigned device, const void *ptr, struct host_region **found)
 {
 	struct host_region *region = host_region_find(ptr);
@@ -219,7 +221,8 @@ static void release_check(const void *ptr)
 }
 
 /*
- * Returns true if no importer has the object open. Nobody opens one that host_object_unlink() has marked as released.
+ * Whether no importer has the allocation's object open; otherwise reports a violation of others. host_object_unlink()
+ * was called before, so no importer can open the object later.
  */
 static bool is_unused(const struct host_region *region)
 {
@@ -245,13 +248,13 @@ static int release_locked(unsigned device, void *ptr)
 	used[device] -= region->size;
 	if (unused && host_quarantine_put(region))
 		return 0;
-	/* A malicious importer keeps the object, which nobody else will get. It would change the poison at once. */
+	/* an importer that still has the object may change the poison, so the object is not put into the quarantine */
 	host_region_remove(region);
 	host_region_destroy(region);
 	return 0;
 }
 
-/* Waits for the work of this process on the device, as cudaFree() does: none of it is a late writer. */
+/* Waits for this process's work on the device, as cudaFree() does, so that none of it counts as a late write. */
 int host_release(int ordinal, void *ptr)
 {
 	int rc, device = host_enter_device(HOST_RELEASE, ordinal);
@@ -268,7 +271,7 @@ int host_release(int ordinal, void *ptr)
 	return rc;
 }
 
-/* This device's streams are threads, which the kernel ends with their process: nothing outlives it. */
+/* Always finds that the work has ended: streams are threads of the process, which end with it. */
 int host_gone(pid_t pid, bool mps)
 {
 	(void)pid;

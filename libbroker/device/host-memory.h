@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-memory.h - the host device's allocations: the owner's half of it; device.h says what the calls do. */
+/* host-memory.h - the owner's half of the host device: allocations. The functions are described in device.h. */
 #ifndef GPUB_HOST_MEMORY_H
 #define GPUB_HOST_MEMORY_H
 
@@ -17,7 +17,7 @@ int host_export(int ordinal, void *ptr, struct device_handle *handle, int *descr
 int host_release(int ordinal, void *ptr);
 int host_gone(pid_t pid, bool mps);
 
-/* At the owner's exit: no object outlives it. */
+/* At the owner's exit: removes the memory objects of all allocations. */
 void host_unlink_all(void);
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * host-module.c - see host-module.h
  *
- * A module is a shared object with host twins of kernels (gpubroker-host.h). Owns the loaded modules and a record for each
- * kernel that was looked up. A module counts the references to its kernels, and is unloaded after the last one. Never runs
- * a kernel.
+ * A module is a shared object with host twins of kernels (gpubroker-host.h). Owns the loaded modules and a record of
+ * each kernel that was looked up. A module counts the references to its kernels, and unloading waits for the last
+ * one. Never runs a kernel.
  *
- * As on CUDA, a module has to be loaded on each device, and that waits for all that is queued there, even behind a wait. It
- * is loaded on the devices in use when it is opened, on another one by host_module_ready(), or else at its first launch
- * there. A reset of a device unloads all modules there.
+ * As on CUDA, a module must be loaded on each device. Loading waits for all work queued on the device, also for work
+ * after a wait. Opening a module loads it on the devices in use; host_module_ready() loads it on another device;
+ * otherwise the first launch on a device loads it there. A reset of a device unloads all modules there.
  */
 #include "host-module.h"
 
@@ -34,11 +34,11 @@ struct host_module {
 	struct host_module *next;
 	void               *object;
 	struct host_kernel *kernels;
-	uint64_t            references; /* to its kernels */
+	uint64_t            references; /* number of references to its kernels */
 	atomic_bool         loaded[DEVICE_MAX];
 };
 
-static struct host_module *modules; /* under host_state.lock, with all that is not atomic */
+static struct host_module *modules; /* under host_state.lock, like all fields of modules that are not atomic */
 static pthread_cond_t unreferenced = PTHREAD_COND_INITIALIZER;
 static atomic_uint late_loads, loads_waiting;
 
@@ -84,7 +84,10 @@ static struct host_module *module_find(const void *handle)
 	return NULL;
 }
 
-/* Nobody can queue meanwhile. The caller makes sure that the module is not unloaded. */
+/*
+ * Loads the module on the device: waits for all work queued there. Meanwhile no thread can queue work. The caller
+ * makes sure that the module is not unloaded.
+ */
 static void load_on(struct host_module *module, unsigned device)
 {
 	atomic_store(&host_state.in_use[device], true);
@@ -137,7 +140,7 @@ unsigned host_loads_waiting(void)
 	return atomic_load(&loads_waiting);
 }
 
-/* dlopen() would look for a path without '/' among the system's libraries. */
+/* Loads the object at path. Adds "./" to a path without '/', which dlopen() would search in system directories. */
 static void *object_load(const char *path)
 {
 	char *local;
@@ -199,7 +202,7 @@ static const gpub_host_kernel *twin_find(const struct host_module *module, const
 	return twin && twin->run ? twin : NULL;
 }
 
-/* Made at the first look-up. */
+/* Returns the record of a kernel, and makes the record at the first look-up. NULL: no memory. Under host_state.lock. */
 static struct host_kernel *kernel_record(struct host_module *module, const gpub_host_kernel *twin)
 {
 	struct host_kernel *kernel;
@@ -292,7 +295,7 @@ static void module_free(struct host_module *module)
 	free(module);
 }
 
-/* Out of the list first, so that no launch finds it any more. Then it waits for those in flight. */
+/* Removes the module from the list first, so that no new launch finds it, then waits for the launches in flight. */
 int host_module_unload(void *handle)
 {
 	struct host_module *module;

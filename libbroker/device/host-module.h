@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-module.h - modules of host kernels; device.h says what host_module_* do. */
+/* host-module.h - modules of host kernels. The functions host_module_*() are described in device.h. */
 #ifndef GPUB_HOST_MODULE_H
 #define GPUB_HOST_MODULE_H
 
@@ -7,14 +7,14 @@
 
 #include "gpubroker-host.h"
 
-/* What a kernel's handle points to. It lives as long as its module. */
+/* A kernel that was looked up. A kernel's handle points to this structure, which lives as long as its module. */
 struct host_kernel {
 	struct host_kernel     *next;
 	struct host_module     *module;
 	const gpub_host_kernel *twin;
-	unsigned                count;                    /* of parameters */
-	size_t                  offset[GPUB_HOST_PARAMS]; /* of each in a task, at a multiple of 16: any type may be read in place */
-	size_t                  bytes;                    /* of all of them there */
+	unsigned                count;                    /* number of parameters */
+	size_t                  offset[GPUB_HOST_PARAMS]; /* of each parameter in host_task.params: multiples of 16 */
+	size_t                  bytes;                    /* of all parameters in host_task.params */
 };
 
 int host_module_load(const char *path, void **module);
@@ -23,14 +23,14 @@ int host_module_kernel(void *module, const char *symbol, void **kernel);
 int host_module_managed(void *module, const char *symbol, void **ptr, size_t *size);
 int host_module_unload(void *module);
 
-/* A reference, which unloading waits for. -EINVAL: its module was unloaded. */
+/* Take and drop a reference to a kernel. Unloading its module waits for the drop. -EINVAL: it was unloaded before. */
 int  host_kernel_hold(struct host_kernel *kernel);
 void host_kernel_drop(struct host_kernel *kernel);
 
-/* Before a launch, with a reference: loads the kernel's module on that device if nobody has. */
+/* Before a launch: loads the kernel's module on the device, if it is not loaded there. The caller has a reference. */
 void host_kernel_load(const struct host_kernel *kernel, unsigned device);
 
-/* At a reset, under host_state.lock. */
+/* At a reset of the device: marks all modules as not loaded there. Call it under host_state.lock. */
 void host_modules_unload(unsigned device);
 
 #endif

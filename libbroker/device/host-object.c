@@ -2,15 +2,15 @@
 /*
  * host-object.c - see host-object.h
  *
- * Owns the prefix of the objects' names, and the directory in which they lie. A name is random. Where other users are let
- * in, they may pass through the directory but not list it: who was told a name can open the object, as on CUDA who was told
- * a handle.
+ * Owns the prefix of the names of objects, and the directory of the objects. An object's name is random. If memory is
+ * shared with other users, they can pass through the directory but not list it. So a process can open an object only
+ * if it was told the name, as a process on CUDA needs the handle.
  *
- * An object that is exported by a descriptor is a memfd that nobody can resize, with those random bytes in its name: so an importer
- * notices a descriptor that is not its handle's.
+ * Memory that is exported by a descriptor is a memfd, which no process can resize. Its name has the random bytes of its
+ * handle, so that an importer notices a descriptor that does not belong to the handle.
  *
- * The owner reads and writes an object with system calls, and never maps it: an importer may truncate the object, and whoever
- * then touches a mapping of it dies of SIGBUS. A changed size is reported as a violation of others.
+ * The owner reads and writes an object by system calls and never maps it, because an importer may truncate a file,
+ * and an access to a mapping after the new end raises SIGBUS. A changed size is reported as a violation of others.
  */
 #include "host-object.h"
 
@@ -32,15 +32,15 @@
 #include "host-fault.h"
 
 #define SHM   "/dev/shm"
-#define CHUNK 16384 /* bytes that one system call moves */
-#define TRIES 10    /* for a directory that nobody removes before it is locked */
+#define CHUNK 16384 /* bytes of one read or write at most */
+#define TRIES 10    /* attempts to make and lock the directory, which others may remove in between */
 
 static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
-static bool shared; /* with other users */
-static int  kept = -1; /* the directory, locked: the broker removes it. -1: it goes with its last object */
-static bool renewed;   /* it was made again since host_restore_directory() looked last */
+static bool shared; /* other users can open objects (host_share_memory()) */
+static int  kept = -1; /* descriptor of the locked directory; -1: not kept, and removed with its last object */
+static bool renewed;   /* the directory was made again since the last host_restore_directory() */
 
-/* Of the directory and of the two variables above: device threads make and remove it as well. Innermost. */
+/* Lock of the directory, kept and renewed, which device threads also use. No other lock is taken under this one. */
 static pthread_mutex_t directory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- handles and names ---- */
@@ -67,7 +67,7 @@ void host_share_memory(bool with_others)
 	shared = with_others;
 }
 
-/* The handle: the prefix, padded with zeros, and the random bytes. */
+/* A handle has the prefix, padded with zeros to HOST_PREFIX_MAX + 1 bytes, and HOST_RANDOM_SIZE random bytes. */
 bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE])
 {
 	const char *text = (const char *)handle->bytes;
@@ -85,7 +85,7 @@ bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SI
 	return true;
 }
 
-/* Without a prefix it names no file. */
+/* Makes a new random handle. The handle of a memfd has no prefix, because no file in /dev/shm has its name. */
 static int handle_make(struct device_handle *handle, const struct export *export)
 {
 	memset(handle, 0, sizeof *handle);
@@ -116,7 +116,7 @@ static bool name_is_memory(const char *name, size_t length)
 
 #define MEMFD      "gpubroker.mem/"
 #define MEMFD_NAME (sizeof MEMFD + 2 * HOST_RANDOM_SIZE)
-#define MEMFD_LINK "/memfd:" /* what /proc puts before the name */
+#define MEMFD_LINK "/memfd:" /* prefix of a memfd's name in /proc/PID/fd */
 
 static void memfd_name(const struct device_handle *handle, char name[MEMFD_NAME])
 {
@@ -127,7 +127,7 @@ static void memfd_name(const struct device_handle *handle, char name[MEMFD_NAME]
 		length += sprintf(name + length, "%02x", random[i]);
 }
 
-/* Another open file of it: with an offset, flags and locks of its own. */
+/* Opens the memfd again: returns a descriptor of a new open file, which has locks of its own. */
 static int memfd_reopen(int fd)
 {
 	char path[sizeof "/proc/self/fd/" + 11];
@@ -148,7 +148,7 @@ static int memfd_make(struct host_region *region)
 	owned_fd_take(&region->file, memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (region->file.fd < 0)
 		return error_set(-errno, "host device: no memory object could be made: %m");
-	/* another user's process opens it again, as it does a file in /dev/shm */
+	/* processes of other users open the memfd again by /proc, which checks its mode */
 	if (shared && fchmod(region->file.fd, 0666))
 		return error_set(-errno, "host device: a memory object cannot be shared: %m");
 	region->descriptor = memfd_reopen(region->file.fd);
@@ -182,7 +182,9 @@ static int memfd_open(const struct device_handle *handle, int descriptor)
 
 /* ---- objects ---- */
 
-/* Reserves the object's pages now: a missing page would be a SIGBUS in whoever touches it later. */
+/*
+ * Allocates the object's pages now, because a later access to a page for which there is no memory would raise SIGBUS.
+ */
 static int object_reserve(const struct host_region *region)
 {
 	char text[SIZE_TEXT_MAX];
@@ -201,7 +203,10 @@ static int object_reserve(const struct host_region *region)
 				 strerror(error)) : 0;
 }
 
-/* 1: it is made; 0: it exists already, and must be ours alone, since /dev/shm is open to everybody. */
+/*
+ * Makes the directory. Returns 1, or 0 if it exists already. -EEXIST: another file has the path, or the directory has
+ * another owner or mode, because any user can make files in /dev/shm.
+ */
 static int directory_make(const char *path)
 {
 	mode_t mode = shared ? 0711 : 0700;
@@ -214,6 +219,7 @@ static int directory_make(const char *path)
 	return 0;
 }
 
+/* Whether the path leads to fd's file. */
 static bool leads_to(const char *path, int fd)
 {
 	struct stat own, named;
@@ -221,7 +227,10 @@ static bool leads_to(const char *path, int fd)
 	return !fstat(fd, &own) && !lstat(path, &named) && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
-/* Returns the directory's descriptor. -EAGAIN: whoever removes leftovers took it for a dead process's. */
+/*
+ * Makes and locks the directory, and returns its descriptor. -EAGAIN: another broker has removed the directory
+ * meanwhile as a leftover of a dead process.
+ */
 static int directory_lock_once(const char *path)
 {
 	int made = directory_make(path), fd, rc = 0;
@@ -246,6 +255,7 @@ static int directory_lock_once(const char *path)
 	return rc;
 }
 
+/* Makes and locks the directory, in up to TRIES attempts, and sets kept. Under directory_lock. */
 static int directory_hold(const char *path)
 {
 	int fd = -EAGAIN;
@@ -262,7 +272,9 @@ static int directory_hold(const char *path)
 	return 0;
 }
 
-/* The objects in a directory that was removed are gone with it. */
+/*
+ * Makes the directory again if it was removed, and sets renewed: its objects were removed, too. Under directory_lock.
+ */
 static int directory_restore(const char *path)
 {
 	int rc;
@@ -274,7 +286,7 @@ static int directory_restore(const char *path)
 	return rc;
 }
 
-/* Early: another user who takes the name first would keep the broker from making any memory. */
+/* Called early, because another user who makes a file with this path first would keep the broker from making memory. */
 int host_keep_directory(void)
 {
 	char path[sizeof SHM + HOST_PREFIX_MAX];
@@ -340,7 +352,7 @@ static int object_open(const char *name)
 	return fd;
 }
 
-/* Removes the directory with its last object. */
+/* Removes an object's name, and the directory with its last object unless the directory is kept. */
 static void object_remove(const char *name)
 {
 	char path[HOST_NAME_SIZE];
@@ -353,7 +365,9 @@ static void object_remove(const char *name)
 	pthread_mutex_unlock(&directory_lock);
 }
 
-/* The region's destruction closes what was made. */
+/*
+ * Makes a memfd with all its pages, whose size is sealed. After an error, the caller closes the region's descriptors.
+ */
 static int memfd_create_whole(struct host_region *region)
 {
 	int rc = memfd_make(region);
@@ -397,8 +411,8 @@ int host_object_create(struct host_region *region)
 }
 
 /*
- * The owner keeps the directory as long as it has objects. So a directory that is missing means that this process sees
- * another /dev/shm, as in a container with a mount of its own, or that the owner has ended.
+ * Returns the error for an object whose file does not exist. The owner's directory exists as long as it has objects.
+ * So if the directory is missing, this process has another /dev/shm, as in a container, or the owner has ended.
  */
 static int object_missing(const char *name)
 {
@@ -432,8 +446,8 @@ int host_object_open(const struct device_handle *handle, int descriptor)
 }
 
 /*
- * An object without any access right was released: a memfd has no name that could be removed, and an importer may have
- * opened a file just before its name was. Nobody but the owner can take the rights away.
+ * Marks the object as released by removing all access rights, which only the owner can do. The mark is needed besides
+ * the removal of the name, because a memfd has no name, and an importer may have opened a file just before.
  */
 void host_object_unlink(struct host_region *region)
 {
@@ -441,7 +455,7 @@ void host_object_unlink(struct host_region *region)
 
 	(void)fchmod(region->file.fd, 0);
 	if (region->descriptor >= 0) {
-		/* all to whom it was sent have this open file in common, and one of them may have locked it for good */
+		/* all importers share this open file, and one of them may have locked it and kept it open */
 		flock(region->descriptor, LOCK_UN);
 		close(region->descriptor);
 	}
@@ -487,12 +501,12 @@ int host_object_fill(const struct host_region *region, uint64_t from, uint64_t s
 	return 0;
 }
 
-/* The index of the first byte that differs, or size. */
+/* Returns the index of the first byte that differs from `byte`, or size. */
 static size_t first_other(const uint8_t *bytes, size_t size, uint8_t byte)
 {
 	size_t at = 0;
 
-	/* Equal to itself shifted by one byte: all bytes are the first one. */
+	/* if the bytes equal themselves shifted by one byte, all of them equal the first one */
 	if (bytes[0] == byte && !memcmp(bytes, bytes + 1, size - 1))
 		return size;
 	while (bytes[at] == byte)
@@ -512,9 +526,9 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return size; /* nothing can be said about what cannot be read */
+			return size; /* bytes that cannot be read count as equal */
 		if (!got)
-			return at; /* it was truncated just now */
+			return at; /* the object was truncated just now */
 		same = first_other(chunk, (size_t)got, byte);
 		at += same;
 		if (same < (size_t)got)
@@ -533,7 +547,7 @@ static bool close_if_memory(int descriptor, const char *target)
 	return true;
 }
 
-/* Asks /proc, not the table of regions: another thread may have been changing that one when the fork came. */
+/* Finds the objects by /proc, because another thread may have been changing the table of regions during the fork. */
 void host_close_inherited(void)
 {
 	descriptors_each(close_if_memory);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-object.h - the shm objects behind the host device's memory: of allocations, also freed ones, and of mappings. */
+/* host-object.h - the shm objects that are the host device's memory: files in /dev/shm, or memfds. */
 #ifndef GPUB_HOST_OBJECT_H
 #define GPUB_HOST_OBJECT_H
 
@@ -10,34 +10,43 @@
 #include "host-region.h"
 #include "host.h"
 
-#define HOST_RANDOM_SIZE 16 /* bytes of an object's name */
+#define HOST_RANDOM_SIZE 16 /* random bytes in an object's name, which are 2 hexadecimal digits each */
 #define HOST_NAME_SIZE   (sizeof("/dev/shm") + HOST_PREFIX_MAX + 1 + 2 * HOST_RANDOM_SIZE)
 
-/* False: the handle is none of the host device's. */
+/* Stores the path of the object's file in `name`. False: the handle is not that of a file of the host device. */
 bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE]);
 
 /*
- * Makes the region's handle and descriptors, and reserves its pages: a file in /dev/shm, or a memfd where memory is
- * exported by descriptors. -ENOSPC: there is no room.
+ * Makes the region's object, with all its pages, its handle and its descriptors: a memfd if the memory is exported by a
+ * descriptor, else a file in /dev/shm. -ENOSPC: the machine has too little memory.
  */
 int  host_object_create(struct host_region *region);
-void host_object_unlink(struct host_region *region); /* by its owner: nobody can open it from now on who has not */
 
-/* Returns true if host_object_unlink() was called for the object, whose state this is. */
+/* Removes the name of the owner's object and marks it as released, so that it cannot be opened any more. */
+void host_object_unlink(struct host_region *region);
+
+/* Whether host_object_unlink() was called for the object. object: result of fstat(2). */
 bool host_object_released(const struct stat *object);
 
-/* An open file of its own for an importer: by the handle, or of that descriptor, which must be the handle's. Negative errno, error set. */
+/*
+ * Opens an object for an importer. Returns an open file of its own, by the handle or, if descriptor is not -1, by the
+ * descriptor, which must be that of the handle's object. Negative errno with the error message set.
+ */
 int host_object_open(const struct device_handle *handle, int descriptor);
 
-/* False, and reported: somebody changed its size. */
+/* Returns false, and reports a violation of others, if the object's size was changed. */
 bool host_object_whole(const struct host_region *region);
 
+/* Sets `size` bytes of the object from offset `from` on to `byte`. */
 int host_object_fill(const struct host_region *region, uint64_t from, uint64_t size, int byte);
 
-/* How many bytes from there on are that byte, up to size; fewer also where the object ends early. */
+/*
+ * Returns how many bytes from offset `from` on equal `byte`: `size` if all do, or if the object cannot be read. Bytes
+ * after the object's end do not count as equal.
+ */
 uint64_t host_object_compare(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte);
 
-/* In a forked child, async-signal-safe: closes the objects that the parent had open. */
+/* In a forked child: closes the objects that the parent has open. Async-signal-safe. */
 void host_close_inherited(void);
 
 #endif

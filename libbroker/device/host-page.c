@@ -2,8 +2,8 @@
 /*
  * host-page.c - see host-page.h
  *
- * A page that is registered must be what CUDA's registration relies on: shared, writable if the device writes, kept from
- * forks.
+ * Checks that a page to be registered is as CUDA's registration requires: shared, writable if the device writes to
+ * it, and kept from forks. Owns the regions of registered pages.
  */
 #include "host-page.h"
 
@@ -21,18 +21,18 @@
 #include "host-region.h"
 #include "host-state.h"
 
-/* The rules for the mappings under a registered page. Flags are those of VmFlags in /proc/PID/smaps. */
+/* Rules for the mappings that contain a registered page, with their flags in VmFlags of /proc/PID/smaps. */
 enum page_rule { PAGE_SHARED, PAGE_WRITABLE, PAGE_NOT_FORKED, PAGE_RULES };
 
 static const struct {
 	const char *flag, *what;
 } page_rules[PAGE_RULES] = {
-	[PAGE_SHARED] = { " ms", "MAP_SHARED" }, /* "sh" is missing where the descriptor is read-only */
+	[PAGE_SHARED] = { " ms", "MAP_SHARED" }, /* "ms" (may share): "sh" is missing if the descriptor is read-only */
 	[PAGE_WRITABLE] = { " wr", "writable" },
 	[PAGE_NOT_FORKED] = { " dc", "MADV_DONTFORK: a fork would move it while the device writes it" },
 };
 
-/* The first rule that a mapping in the range breaks; PAGE_RULES if none does, or if /proc is missing. */
+/* Returns the first rule that a mapping in the range breaks; PAGE_RULES: none, or /proc is missing. */
 static enum page_rule page_rule_broken(const uint8_t *page, size_t size, bool writable)
 {
 	FILE *smaps = fopen("/proc/self/smaps", "re");
@@ -56,7 +56,7 @@ static enum page_rule page_rule_broken(const uint8_t *page, size_t size, bool wr
 	return broken;
 }
 
-/* True under qemu-user, which answers MADV_DONTFORK with 0 and ignores it. */
+/* Whether madvise(2) accepts MADV_DONTFORK without effect, as qemu-user does. */
 static bool fork_advice_ignored(void)
 {
 	uint8_t *page = mmap(NULL, HOST_GRANULE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -131,7 +131,7 @@ static int page_remove(const void *page)
 	return rc;
 }
 
-/* Waits as a close does, but for every device. */
+/* Waits as host_close() does, but for the work on all devices. */
 int host_page_unregister(void *page)
 {
 	int rc = host_enter(HOST_UNREGISTER);

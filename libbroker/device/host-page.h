@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-page.h - pages that are registered with the host device; device.h says what the calls do. */
+/* host-page.h - pages that are registered with the host device. The functions are described in device.h. */
 #ifndef GPUB_HOST_PAGE_H
 #define GPUB_HOST_PAGE_H
 

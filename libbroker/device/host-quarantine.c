@@ -2,9 +2,10 @@
 /*
  * host-quarantine.c - see host-quarantine.h
  *
- * Owns the released regions, oldest first. Their objects stay open, because a late writer is another process with a mapping
- * of its own. Each is filled with poison, and checked when it leaves, when a test asks, and when the owner exits. Of a
- * large object only both ends are kept. Between them there is a hole: a write there brings back pages that are not zeros.
+ * Owns the released regions, oldest first. Their objects stay open and are filled with poison, so that a late write
+ * by another process, which still maps the object, changes the poison. A region is checked when it is evicted, when a
+ * test asks for a check, and when the owner exits. Only both ends of a large object keep poison. The middle is a hole
+ * without memory: a late write there makes pages that are not zero.
  */
 #include "host-quarantine.h"
 
@@ -19,14 +20,15 @@
 #include "host-state.h"
 
 #define POISON      0xDB
-#define WHOLE_MAX   (16ull << 20) /* up to this size an object is kept and checked in full */
-#define END_SIZE    (1ull << 20)  /* of larger ones this much at both ends */
-#define OBJECTS_MAX 16
+#define WHOLE_MAX   (16ull << 20) /* bytes: an object of up to this size keeps all of its memory */
+#define END_SIZE    (1ull << 20)  /* bytes of memory that a larger object keeps at each end */
+#define OBJECTS_MAX 16            /* objects in the quarantine at most */
 
-static struct host_region *oldest;
-static unsigned objects;
-static uint64_t bytes;
+static struct host_region *oldest; /* list of the regions in the quarantine */
+static unsigned objects; /* number of regions */
+static uint64_t bytes;   /* kept_bytes() of all regions */
 
+/* Returns the bytes of memory that the region's object keeps in the quarantine. */
 static uint64_t kept_bytes(const struct host_region *region)
 {
 	return region->size <= WHOLE_MAX ? region->size : 2 * END_SIZE;
@@ -52,7 +54,7 @@ static int poison(const struct host_region *region)
 	return rc;
 }
 
-/* Reports the first byte of the range that has changed. False: there is one. */
+/* Whether all bytes of the range equal `byte`. Otherwise reports the first byte that differs. */
 static bool range_verify(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte)
 {
 	uint64_t at = host_object_compare(region, from, size, byte);
@@ -65,7 +67,7 @@ static bool range_verify(const struct host_region *region, uint64_t from, uint64
 	return false;
 }
 
-/* Reads only those pages of the hole that somebody brought back: to read others would bring them back. */
+/* Whether no page of the hole was written. Reads only pages that have memory: reading others would allocate them. */
 static bool hole_verify(const struct host_region *region)
 {
 	off_t end = (off_t)(region->size - END_SIZE), hole;
@@ -82,7 +84,7 @@ static bool hole_verify(const struct host_region *region)
 	return true;
 }
 
-/* Makes one report at most. */
+/* Reports a late write to the region, at most once. */
 static void verify(const struct host_region *region)
 {
 	if (!host_object_whole(region))
@@ -93,6 +95,7 @@ static void verify(const struct host_region *region)
 		range_verify(region, region->size - END_SIZE, END_SIZE, POISON);
 }
 
+/* Checks and frees the oldest region. */
 static void evict(void)
 {
 	struct host_region *region = oldest;

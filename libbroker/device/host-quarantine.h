@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-quarantine.h - freed memory, kept for a while to catch late writes. All under host_state.lock, but fill. */
+/*
+ * host-quarantine.h - the quarantine: freed memory, kept for a while to detect late writes. Call all functions under
+ * host_state.lock, except host_quarantine_fill().
+ */
 #ifndef GPUB_HOST_QUARANTINE_H
 #define GPUB_HOST_QUARANTINE_H
 
@@ -7,13 +10,16 @@
 
 #include "host-region.h"
 
-/* Takes the region over. False: it cannot be poisoned, or does not fit, and stays the caller's. */
+/*
+ * Fills the region with poison and puts it into the quarantine, which owns the region from then on. False: the region
+ * cannot be filled or is too large, and stays the caller's.
+ */
 bool host_quarantine_put(struct host_region *region);
 
-/* Destroys all that it has. False: it was empty. */
+/* Checks and frees all regions in the quarantine. False: the quarantine was empty. */
 bool host_quarantine_flush(void);
 
-/* Fills all of a small region, both ends of a large one. */
+/* Fills a region with `byte`: all of a small region, both ends of a large one. */
 int host_quarantine_fill(const struct host_region *region, int byte);
 
 #endif

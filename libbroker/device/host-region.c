@@ -2,8 +2,8 @@
 /*
  * host-region.c - see host-region.h
  *
- * Owns the table of regions: allocations, mappings, freed memory, registered pages. Never makes or ends an allocation or a
- * mapping.
+ * Owns the table of regions: allocations, mappings, freed memory, registered pages. Never makes or ends an allocation
+ * or a mapping.
  */
 #include "host-region.h"
 
@@ -20,11 +20,11 @@
 #include "host-fault.h"
 #include "host-state.h"
 
-/* Sorted by base. Ranges never overlap. */
+/* The regions, sorted by base. They never overlap. table_room: number of entries for which there is memory. */
 static struct host_region **table;
 static size_t table_count, table_room;
 
-/* How many regions begin at or below ptr. */
+/* Returns how many regions begin at or below ptr. */
 static size_t table_position(const void *ptr)
 {
 	size_t low = 0, high = table_count;
@@ -83,7 +83,7 @@ int host_region_add(struct host_region *region)
 
 	if (rc)
 		return rc;
-	/* The kernel never places new memory on what is still mapped. */
+	/* on an overlap, the old memory was unmapped, because the kernel never maps new memory over mapped memory */
 	if (host_region_overlapping(region->base, region->size))
 		host_violation("memory at %p was unmapped while the device still used or had registered it",
 			       (void *)region->base);
@@ -171,6 +171,7 @@ struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64
 	return region;
 }
 
+/* Whether the region lies between guard pages. */
 static bool has_guards(const struct host_region *region)
 {
 	return region && (region->kind == HOST_MAPPING || region->kind == HOST_CLOSED);

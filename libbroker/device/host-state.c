@@ -2,8 +2,8 @@
 /*
  * host-state.c - the settings and the visible devices of the host device in this process.
  *
- * Owns host_state, which start() fills (host-device.c) and which lives until the process ends. What a fork copied is dead in
- * the child.
+ * Owns host_state, which start() fills (host-device.c), and which lives until the process ends. In a forked child the
+ * copy of host_state is not used: host_forked() is true there.
  */
 #include "host-state.h"
 
@@ -15,7 +15,7 @@ struct host_state host_state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 _Thread_local int host_ordinal;
 
-/* Does not compare getpid(): pids are used again, and a child of a child could have the parent's. */
+/* Does not compare getpid(), because pids are reused: a child's child could have the pid of the first process. */
 bool host_forked(void)
 {
 	return atomic_load(&host_state.started) && *host_state.alive != 1;

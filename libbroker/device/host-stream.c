@@ -2,10 +2,10 @@
 /*
  * host-stream.c - see host-stream.h
  *
- * Owns the live streams. Each has a thread that runs what is queued, in order. The thread is made when something is first
- * queued, has all signals blocked, and ends after stream_destroy() when its queue is empty. Streams are never ordered with
- * each other, not even with the default stream: they are CUDA's non-blocking streams. But those of one connection wait for
- * each other's waits.
+ * Owns the live streams. Each stream has a thread that runs the queued tasks in order. The thread starts with the
+ * first task, has all signals blocked, and ends after stream_destroy() when the queue is empty. Streams are never
+ * ordered with each other, not even with the default stream, as CUDA's non-blocking streams. But a wait blocks the
+ * other streams of its connection (host-connection.h).
  */
 #include "host-stream.h"
 
@@ -25,14 +25,14 @@
 #include "host-gate.h"
 #include "host-state.h"
 
-#define DELAY_MAX_US 200
-#define ASK_NS       1000000
+#define DELAY_MAX_US 200     /* longest seeded delay before a task */
+#define ASK_NS       1000000 /* time between two calls of over() */
 
 int (*host_capture)(const struct host_stream *stream, struct host_task *list, enum host_use use);
 
-static struct host_stream *streams; /* under host_state.lock: those not destroyed */
-static struct host_stream *defaults[DEVICE_MAX];
-static uint64_t serial;
+static struct host_stream *streams; /* the streams that were made and not destroyed; under host_state.lock */
+static struct host_stream *defaults[DEVICE_MAX]; /* default stream of each device; NULL: not used yet */
+static uint64_t serial; /* number of streams made so far, for their random delays */
 
 /* ---- the stream's thread ---- */
 
@@ -44,7 +44,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
-/* Lets streams overtake each other, in an order that depends on the seed. */
+/* Delays the stream's next task at random, so that the order among streams depends on the seed. */
 static void seeded_delay(struct host_stream *stream)
 {
 	uint64_t random = next_random(&stream->random) >> 16;
@@ -60,7 +60,7 @@ static void seeded_delay(struct host_stream *stream)
 	}
 }
 
-/* The next task, or NULL when the stream was destroyed and has none left. */
+/* Waits for the next task and removes it from the queue. NULL: the stream was destroyed and its queue is empty. */
 static struct host_task *stream_take(struct host_stream *stream)
 {
 	struct host_task *task;
@@ -106,7 +106,7 @@ static void *stream_main(void *argument)
 	return NULL;
 }
 
-/* Under the stream's lock. The thread has a reference of its own. */
+/* Starts the stream's thread, which has a reference of its own. Under the stream's lock. */
 static int stream_run(struct host_stream *stream)
 {
 	pthread_t thread;
@@ -154,6 +154,7 @@ void host_stream_put(struct host_stream *stream)
 	free(stream);
 }
 
+/* Returns the stream with this handle, or NULL with the error message set. Under host_state.lock. */
 static struct host_stream *stream_find(const void *handle)
 {
 	struct host_stream *stream;
@@ -237,7 +238,9 @@ void host_stream_destroy(void *handle)
 		stream_end(stream);
 }
 
-/* Takes a stream of the device out of the list, or its default stream. NULL: there is none. Under host_state.lock. */
+/*
+ * Removes a stream of the device, the default stream last, and returns it. NULL: none is left. Under host_state.lock.
+ */
 static struct host_stream *stream_of_device(unsigned device)
 {
 	struct host_stream *stream;
@@ -266,7 +269,9 @@ void host_streams_end(unsigned device)
 
 /* ---- waiting for a stream ---- */
 
-/* Waits a moment, or until a task is done, and asks. Locked, but not while it waits and asks. */
+/*
+ * Waits for ASK_NS, or until a task has ended, then returns over(). Called with the stream's lock, dropped meanwhile.
+ */
 static int sync_ask(struct host_stream *stream, int (*over)(void *), void *context)
 {
 	struct timespec until;
@@ -283,7 +288,7 @@ static int sync_ask(struct host_stream *stream, int (*over)(void *), void *conte
 	return verdict;
 }
 
-/* over: NULL, or whom to ask. */
+/* Waits for the tasks that are queued now, or until over() ends the wait. Under the stream's lock. */
 static int sync_locked(struct host_stream *stream, int (*over)(void *), void *context)
 {
 	uint64_t until = stream->queued;
@@ -328,6 +333,7 @@ int host_stream_sync(void *handle)
 
 /* ---- queueing ---- */
 
+/* Queues the tasks of the list, and starts the stream's thread if it has none. Under the stream's lock. */
 static int queue_locked(struct host_stream *stream, struct host_task *list)
 {
 	struct host_task **end = &list;
@@ -360,7 +366,7 @@ static int list_check(const struct host_stream *stream, unsigned device, const s
 	return rc;
 }
 
-/* Inside the gate. 0: the list was taken over. */
+/* Checks and queues the list. Returns 0 if the list was taken over. The caller has passed the gate. */
 static int list_queue(struct host_stream *stream, unsigned device, struct host_task *list, enum host_use use)
 {
 	int rc = list_check(stream, device, list);
@@ -391,7 +397,7 @@ int host_stream_submit(void *handle, unsigned device, struct host_task *list, en
 	return rc;
 }
 
-/* One task for each word: all are queued at once, or none. */
+/* Queues one task for each word: all of them, or after an error none. */
 static int words_submit(void *handle, enum host_task_kind kind, const struct device_word *words, unsigned count)
 {
 	struct host_task *list = NULL, *task;
@@ -432,7 +438,7 @@ int host_stream_wait(void *handle, const uint64_t *word, uint64_t value)
 	return host_stream_wait_many(handle, &(struct device_word){ (uint64_t *)word, value }, 1);
 }
 
-/* Where the second stream refuses, the first one has a mark that nobody waits for. */
+/* If the second submit fails, the other stream keeps a mark for which no stream waits, which does no harm. */
 int host_stream_after(void *handle, void *other)
 {
 	struct host_task *mark, *after;

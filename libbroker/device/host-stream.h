@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-stream.h - the host device's streams; device.h says what the calls do. */
+/* host-stream.h - the host device's streams. Functions that are also in struct device are described in device.h. */
 #ifndef GPUB_HOST_STREAM_H
 #define GPUB_HOST_STREAM_H
 
@@ -15,23 +15,26 @@ struct host_stream {
 	struct host_stream     *next;
 	unsigned                device;
 	struct host_connection *connection;
-	uint64_t                resets; /* of the device, when the stream was made */
-	uint64_t                random;
-	bool                    is_default; /* the legacy stream of its device */
+	uint64_t                resets; /* host_state.resets of the device when the stream was made */
+	uint64_t                random; /* state of the stream's random delays */
+	bool                    is_default; /* the legacy default stream of its device */
 	atomic_uint             references;
-	pthread_mutex_t         lock; /* over what follows */
-	pthread_cond_t          work, done;
-	struct host_task       *head, **tail;
-	uint64_t                queued, finished;
-	bool                    running; /* it has a thread */
-	bool                    ending;  /* it was destroyed */
+	pthread_mutex_t         lock; /* of the fields below */
+	pthread_cond_t          work, done; /* a task was queued, or ending was set; a task has ended */
+	struct host_task       *head, **tail; /* queue of the tasks that have not begun */
+	uint64_t                queued, finished; /* numbers of tasks since the stream was made */
+	bool                    running; /* the stream has a thread */
+	bool                    ending;  /* the stream was destroyed; its thread ends after the queued tasks */
 };
 
-/* The stream with a reference, or NULL with the error set. NULL names the default stream of that device. */
+/*
+ * Takes a reference to a stream and returns the stream, or NULL with the error message set. handle NULL: the default
+ * stream of the device. host_stream_put() drops the reference.
+ */
 struct host_stream *host_stream_get(void *handle, unsigned device);
 void                host_stream_put(struct host_stream *stream);
 
-int  host_stream_create(int ordinal, int priority, void **stream); /* there are no priorities */
+int  host_stream_create(int ordinal, int priority, void **stream); /* ignores the priority */
 void host_stream_destroy(void *stream);
 int  host_stream_write(void *stream, uint64_t *word, uint64_t value);
 int  host_stream_wait(void *stream, const uint64_t *word, uint64_t value);
@@ -42,26 +45,33 @@ int  host_stream_sync(void *stream);
 int  host_stream_sync_until(void *stream, int (*over)(void *), void *context);
 int  host_copy(void *stream, void *dst, const void *src, uint64_t size);
 
-/*
- * What a call does about the capture of a stream into a graph. A program cannot capture a stream of the host device. Tests
- * can: they set host_capture, which is called under the stream's lock with the tasks to queue, or with NULL before a wait
- * for the stream. It returns 0 to go on, 1 when it has recorded the tasks and taken them over, or the error.
- */
+/* How a call on a stream behaves if the stream is being captured into a graph. */
 enum host_use {
-	HOST_RECORDED, /* becomes part of the graph */
-	HOST_REFUSED,  /* cannot be captured: it asks first, and the capture stays valid */
-	HOST_UNASKED,  /* does not ask, and so invalidates the capture that it disturbs */
+	HOST_RECORDED, /* the call becomes part of the graph */
+	HOST_REFUSED,  /* the call checks first, fails, and leaves the capture valid */
+	HOST_UNASKED,  /* the call does not check, and so invalidates the capture */
 };
 
+/*
+ * Hook of tests, which model captures; a program cannot capture a stream of the host device. NULL: no captures.
+ * Called under the stream's lock with the tasks to queue, or with a NULL list before a wait for the stream. Returns 0
+ * to go on, 1 if the hook has taken over the tasks into its graph, or a negative errno.
+ */
 extern int (*host_capture)(const struct host_stream *stream, struct host_task *list, enum host_use use);
 
-/* Checks the tasks of the list, and queues them on the stream, or frees them. NULL is the default stream of that device. */
+/*
+ * Checks the tasks of the list and queues all of them on the stream, or frees them and returns an error. handle NULL:
+ * the default stream of the device.
+ */
 int host_stream_submit(void *handle, unsigned device, struct host_task *list, enum host_use use);
 
-/* over: NULL, or as for host_stream_sync_until(). */
+/* Waits for the stream's queued tasks. over: NULL, or as for host_stream_sync_until(). */
 int host_stream_await(void *handle, int (*over)(void *), void *context, enum host_use use);
 
-/* At a reset, with the gate closed: drops what is queued on the device, waits for what runs, and ends its streams. */
+/*
+ * Resets the device's streams: drops queued tasks, waits for running ones, destroys the streams. Close the gate
+ * first.
+ */
 void host_streams_end(unsigned device);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * host-task.c - see host-task.h
  *
- * Owns nothing: a task belongs to the stream on which it is queued.
+ * Owns nothing. A task belongs to the stream on which it is queued.
  */
 #include "host-task.h"
 
@@ -24,12 +24,12 @@
 #include "host-trap.h"
 #include "host-watch.h"
 
-#define WAIT_SPINS  200
-#define WAIT_NAP_NS 2000000 /* the broker may change a word with pwrite(), which wakes nobody */
+#define WAIT_SPINS  200     /* reads of a word before a wait sleeps */
+#define WAIT_NAP_NS 2000000 /* longest sleep: the broker may change a word by pwrite(2), which wakes no futex */
 
-/* Behind what another stream has queued. Two tasks refer to it. */
+/* Shared by a MARK task and the AFTER task that waits for it. */
 struct host_mark {
-	uint64_t    over; /* 0 or 1 */
+	uint64_t    over; /* 1: the MARK has ended */
 	atomic_uint references;
 };
 
@@ -64,7 +64,10 @@ int host_task_new_mark(struct host_task **mark, struct host_task **after)
 	return 0;
 }
 
-/* On the low half: both supported machines are little-endian. Shared: the other side is another process. */
+/*
+ * Waits or wakes on the low half of the word: both supported architectures are little-endian. The futex is not private,
+ * because the other side may be another process.
+ */
 static void futex(const uint64_t *word, int operation, uint32_t value, const struct timespec *timeout)
 {
 	if (syscall(SYS_futex, (const uint32_t *)word, operation, value, timeout, NULL, 0) < 0 && errno == EFAULT)
@@ -77,6 +80,7 @@ static void word_write(uint64_t *word, uint64_t value)
 	futex(word, FUTEX_WAKE, INT32_MAX, NULL);
 }
 
+/* Drops a reference to the mark. over: the MARK has ended, so the AFTER is released. */
 static void mark_drop(struct host_mark *mark, bool over)
 {
 	if (over)
@@ -101,7 +105,7 @@ void host_task_free(struct host_task *list)
 
 /* ---- checks ---- */
 
-/* The kernel's parameters that may be pointers: all those of a pointer's size. Returns how many. */
+/* Stores the kernel's parameters that may be pointers, those of a pointer's size, and returns their number. */
 static unsigned kernel_pointers(const struct host_task *task, const void *pointer[GPUB_HOST_PARAMS])
 {
 	const struct host_kernel *kernel = task->launch.kernel;
@@ -144,7 +148,7 @@ int host_task_check(const struct host_task *task, unsigned device)
 
 /* ---- running ---- */
 
-/* Checks the ends of the buffers that the kernel was given, before anything else of the stream runs. */
+/* Runs the kernel, then checks its buffers for writes after their ends, before the stream's next task runs. */
 static void run_kernel(const struct host_task *task)
 {
 	const struct host_kernel *kernel = task->launch.kernel;
@@ -163,12 +167,13 @@ static void run_kernel(const struct host_task *task)
 	pthread_mutex_unlock(&host_state.lock);
 }
 
+/* Whether tasks are dropped: after a sticky error, or if the device was reset since it had this number of resets. */
 static bool is_dropped(unsigned device, uint64_t resets)
 {
 	return host_sticky() || atomic_load(&host_state.resets[device]) != resets;
 }
 
-/* Blocks the stream. Signed and cyclic, as CU_STREAM_WAIT_VALUE_GEQ. */
+/* Blocks until the word has reached the value (signed, cyclic, as CU_STREAM_WAIT_VALUE_GEQ), or is_dropped(). */
 static void run_wait(const uint64_t *word, uint64_t value, unsigned device, uint64_t resets)
 {
 	static const struct timespec nap = { .tv_nsec = WAIT_NAP_NS };
@@ -187,7 +192,7 @@ void host_task_run(const struct host_task *task, unsigned device, uint64_t reset
 {
 	if (is_dropped(device, resets))
 		return;
-	/* again: memory may have been unmapped since the task was queued */
+	/* checks again, because memory may have been unmapped since the task was queued */
 	if (task->kind == HOST_TASK_KERNEL || task->kind == HOST_TASK_COPY)
 		(void)host_task_check(task, device);
 	switch (task->kind) {

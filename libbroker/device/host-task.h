@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-task.h - what is queued on a stream of the host device: a kernel, a write, a wait, a copy, or a mark for another stream. */
+/* host-task.h - tasks, which are queued on streams of the host device: kernels, copies, writes, waits and marks. */
 #ifndef GPUB_HOST_TASK_H
 #define GPUB_HOST_TASK_H
 
@@ -15,8 +15,8 @@ enum host_task_kind {
 	HOST_TASK_WRITE,
 	HOST_TASK_WAIT,
 	HOST_TASK_COPY,
-	HOST_TASK_MARK,  /* does nothing: that it is over is what another stream waits for */
-	HOST_TASK_AFTER, /* waits until a mark is over */
+	HOST_TASK_MARK,  /* does nothing; its end releases the AFTER of another stream */
+	HOST_TASK_AFTER, /* waits until the MARK with the same host_mark has ended */
 };
 
 struct host_kernel;
@@ -25,8 +25,8 @@ struct host_mark;
 struct host_task {
 	struct host_task   *next;
 	enum host_task_kind kind;
-	size_t              bytes;  /* of this struct with its parameters: a task can be copied as bytes */
-	uint64_t            behind; /* how many waits were submitted before it on its connection */
+	size_t              bytes;  /* of this struct with its parameters, to copy the task as bytes */
+	uint64_t            behind; /* number of waits that were submitted before the task on its connection */
 	union {
 		struct device_word word;
 		struct {
@@ -40,30 +40,33 @@ struct host_task {
 			gpub_launch_config  config;
 		} launch;
 	};
-	_Alignas(16) uint8_t params[]; /* of a kernel */
+	_Alignas(16) uint8_t params[]; /* parameters of a kernel, at host_kernel.offset */
 };
 
-/* NULL: no memory, and the error is set. */
+/* Returns a new task with room for `params` bytes of parameters. NULL: no memory; the error message is set. */
 struct host_task *host_task_new(enum host_task_kind kind, size_t params);
 
-/* A mark for one stream, and what makes another one wait for it. -ENOMEM. */
+/* Makes a MARK for one stream, and the AFTER by which another stream waits for the MARK. -ENOMEM. */
 int host_task_new_mark(struct host_task **mark, struct host_task **after);
 
-/* It may hold up the tasks behind it for as long as others like: those of the same connection, too. */
+/*
+ * Whether the task waits for another stream or process, and so may block later tasks of its connection without limit.
+ */
 static inline bool host_task_waits(const struct host_task *task)
 {
 	return task->kind == HOST_TASK_WAIT || task->kind == HOST_TASK_AFTER;
 }
 
-/* Frees the list, drops its kernels, and ends its marks, whether they have run or not. */
+/* Frees the tasks of a list. Drops the references to kernels, and releases streams that wait for a MARK in the list. */
 void host_task_free(struct host_task *list);
 
-/* Aborts where CUDA would not notice that the task touches what it must not; -EINVAL where CUDA would refuse. */
+/* Checks the task's memory accesses. Aborts on one that CUDA would not detect. -EINVAL: one that CUDA refuses. */
 int host_task_check(const struct host_task *task, unsigned device);
 
 /*
- * Runs the task, or drops it: after a sticky error nothing runs any more, nor after a reset. resets: of the device when the
- * task's stream was made. A wait returns when its word is reached or the task is dropped.
+ * Runs the task. Drops the task instead after a sticky error, or if the device was reset since the task's stream was
+ * made. resets: host_stream.resets of the task's stream. A wait returns when its word has reached the value, or when
+ * it is dropped.
  */
 void host_task_run(const struct host_task *task, unsigned device, uint64_t resets);
 

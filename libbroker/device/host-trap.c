@@ -2,9 +2,10 @@
 /*
  * host-trap.c - see host-trap.h
  *
- * On a GPU such a kernel ends in an error of its own context. Here it ends the process, as other violations do. Owns
- * the handler of SIGSEGV, from the first mapping on. A fault at an address that is not this device's goes to the
- * handler that the program had before, each time: programs use such faults (garbage collectors, Julia, the JVM).
+ * On a GPU, a kernel whose access faults ends with an error of its context. Here the access ends the process, as
+ * other violations do. Owns the handler of SIGSEGV from the first mapping on. A fault at any other address is always
+ * passed on to the handler that the program had before, because some programs use faults (garbage collectors, Julia,
+ * the JVM).
  */
 #include "host-trap.h"
 
@@ -17,12 +18,13 @@
 #include "host-state.h"
 #include "host-watch.h"
 
-static struct sigaction before; /* the program's */
+static struct sigaction before; /* the program's action for SIGSEGV */
 static atomic_bool installed;
 
 /*
- * The lock is free unless another thread has it for a moment: what faults is a kernel, or a program. In a forked child
- * nobody may unlock it any more, and the device has no memory.
+ * Reports the fault if it is a violation. Taking the lock cannot deadlock, because only kernels and the program
+ * fault, which do not have the lock. In a forked child the device has no memory, and the lock may stay locked for
+ * ever.
  */
 static void report(const void *address)
 {
@@ -34,9 +36,9 @@ static void report(const void *address)
 }
 
 /*
- * What the kernel does with a signal that has no handler: it ends the process, but a sent signal that is ignored is
- * ignored. An instruction that faulted is tried again after the return; a signal that was sent is raised again, and
- * comes after the return.
+ * Does what the kernel does with a SIGSEGV that has no handler: ends the process, except that a signal that was sent
+ * is ignored if the action is SIG_IGN. The process ends after the return: a faulting instruction runs and faults
+ * again, and a signal that was sent is raised again.
  */
 static void default_action(int signal, bool sent)
 {
@@ -47,6 +49,7 @@ static void default_action(int signal, bool sent)
 		raise(signal);
 }
 
+/* Does what the program's own action for the signal says. */
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
 	struct sigaction program = before;
@@ -63,7 +66,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 		program.sa_handler(signal);
 }
 
-/* A signal that a process sent has no address (si_code <= 0). */
+/* The handler of SIGSEGV. A signal that a process sent (si_code <= 0) has no address. */
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	if (info->si_code > 0)
@@ -71,7 +74,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	pass_on(signal, info, context);
 }
 
-/* With the mask and the flags that the program's handler expects to run with. */
+/* Installs the handler, with the mask and the flags of the program's action, which the program's handler may need. */
 static void install(void)
 {
 	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
@@ -90,6 +93,7 @@ void host_trap_install(void)
 	pthread_once(&once, install);
 }
 
+/* Blocks or unblocks SIGSEGV in this thread, if the handler is installed. */
 static void mask(int how)
 {
 	sigset_t fault;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-trap.h - reports of work, or of a program, that touches memory in a way that it may not. */
+/* host-trap.h - reports faulting accesses of kernels and of the program to the host device's memory, as violations. */
 #ifndef GPUB_HOST_TRAP_H
 #define GPUB_HOST_TRAP_H
 
 /*
- * From the first call on, an access that faults is reported before it ends the process: a write to memory that is
- * mapped read-only, an access in front of a mapping or behind its end, and one to a mapping that was closed. Every
- * other fault is the program's.
+ * Installs the handler of SIGSEGV at the first call. The handler reports a write to read-only memory, an access
+ * before or after a mapping, and an access to a closed mapping, before the process ends. It passes other faults to
+ * the program's handler.
  */
 void host_trap_install(void);
 
-/* Around a kernel: lets the handler run in this thread, which blocks all signals. */
+/* Call them before and after a kernel: between them SIGSEGV is not blocked in this thread, which blocks all signals. */
 void host_trap_begin(void);
 void host_trap_end(void);
 

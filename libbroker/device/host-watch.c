@@ -2,10 +2,10 @@
 /*
  * host-watch.c - see host-watch.h
  *
- * Owns the list of watched buffers of each mapping, and the bytes between a buffer's end and the end of its room: the red
- * zone, which holds poison. It is read after each kernel that was given a pointer into the buffer, and when the watch ends.
- * A copy that leaves its buffer is refused when it is queued. What leaves the mapping itself meets a guard page
- * (host-memory.c). Never reads the bytes of a buffer.
+ * Owns the list of watched buffers of each mapping, and the red zone of each buffer: the bytes from the buffer's end
+ * to the end of its room, which hold poison. The red zone is checked after each kernel that was given a pointer into
+ * the buffer, and when the watch ends. A copy that leaves its buffer is refused when it is queued. An access outside
+ * the mapping hits a guard page (host-import.c). Never reads the bytes of a buffer.
  */
 #include "host-watch.h"
 
@@ -26,7 +26,7 @@
 
 #define KEEP_A_LEASE "keep a lease of the buffer until the work is done"
 
-/* Makes one report for each buffer: the watch goes on without a red zone. */
+/* Reports a write to the red zone. The watch goes on without a red zone, so that each buffer is reported once. */
 static void report(struct device_watch *watch, uint64_t at, const char *when)
 {
 	host_violation_of_others("a write behind the end of '%s' (%llu bytes at %p on device %u), at byte %llu: found %s",
@@ -36,9 +36,9 @@ static void report(struct device_watch *watch, uint64_t at, const char *when)
 }
 
 /*
- * Reads the red zone, through the descriptor: whoever truncates the object must not end this process. Returns the index of the
- * first byte that is neither poison nor the other one, or the zone's end, also where the program closed the descriptor.
- * *found: some bytes are the other one.
+ * Searches the red zone for bytes that are neither POISON nor `other`. Returns the offset of the first one from the
+ * buffer's beginning; watch->room: none, or the program has closed the descriptor. *found: some bytes are `other`.
+ * Reads by the descriptor, because reading the mapping would end this process if the object were truncated.
  */
 static uint64_t zone_read(const struct device_watch *watch, uint8_t other, bool *found)
 {
@@ -57,7 +57,10 @@ static uint64_t zone_read(const struct device_watch *watch, uint8_t other, bool 
 	return watch->room;
 }
 
-/* A new buffer has zeros there. Poison is another process's, which watches the buffer as well. */
+/*
+ * Fills the red zone with poison. Before, the zone has zeros in a new buffer, or poison if another process watches
+ * the buffer, too; other bytes are reported.
+ */
 static void zone_begin(struct device_watch *watch)
 {
 	uint64_t offset = (uint64_t)(watch->ptr - watch->region->base) + watch->size;
@@ -70,6 +73,7 @@ static void zone_begin(struct device_watch *watch)
 		watch->room = watch->size;
 }
 
+/* Reports a write to the red zone. when: when it was found, for the report. */
 static void zone_verify(struct device_watch *watch, const char *when)
 {
 	bool same;
@@ -124,7 +128,7 @@ void host_watch_end(struct host_region *mapping)
 	mapping->watches = NULL;
 }
 
-/* Of the mapping's watched buffers, the last that begins at or below ptr; of one that grew meanwhile, as it is now. */
+/* Returns the watched buffer that begins last at or below ptr, or NULL; the larger watch if a buffer has grown. */
 static struct device_watch *watch_below(const struct host_region *mapping, const void *ptr)
 {
 	struct device_watch *watch, *best = NULL;
@@ -148,8 +152,8 @@ void host_watch_verify(const void *ptr)
 /* ---- accesses that fault ---- */
 
 /*
- * The buffer that an access in the mapping's guard pages was meant for: the last one below ptr, else the first one.
- * NULL: none is watched.
+ * Returns the watched buffer that an access in the mapping's guard pages probably was meant for: the last one below
+ * ptr, or else the first one of the mapping. NULL: no buffer is watched.
  */
 static const struct device_watch *watch_nearest(const struct host_region *mapping, const void *ptr)
 {
@@ -195,8 +199,9 @@ void host_watch_fault(const void *ptr)
 		report_guard(guarding, ptr);
 }
 
-/* ---- what queued work may touch ---- */
+/* ---- checks of queued work ---- */
 
+/* Checks that a range with a size lies in one watched buffer. Returns 0 if the mapping never had a watch. */
 static int bounds_check(const struct host_region *mapping, const void *ptr, uint64_t size, const char *what)
 {
 	const struct device_watch *watch = size && mapping->watched ? watch_below(mapping, ptr) : NULL;
@@ -221,13 +226,13 @@ static int refuse_range(const void *ptr, uint64_t size, const char *what)
 	return error_set(-EINVAL, "%s: %llu bytes at %p leave their allocation", what, (unsigned long long)size, ptr);
 }
 
-/* As CUDA does, when the copy is queued. */
+/* Refuses a write to read-only memory when the copy is queued, as CUDA does. */
 static int refuse_write(const void *ptr, const char *what)
 {
 	return error_set(-EINVAL, "%s: the memory at %p is mapped read-only: acquire it with GPUB_WRITE", what, ptr);
 }
 
-/* A kernel may be given a pointer to a buffer's end, so only what has a size must not lie in a guard page. */
+/* Refuses a range in guard pages. Allows size 0, because a kernel may be given a pointer to a buffer's end. */
 static int guard_check(const void *ptr, uint64_t size, const char *what)
 {
 	const struct host_region *region = size ? host_region_guarding(ptr) : NULL;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-watch.h - what queued work may touch: bounds of the buffers in mappings, and writes behind their ends. */
+/*
+ * host-watch.h - checks of the memory that queued work uses: bounds of buffers, and writes after the ends of buffers.
+ */
 #ifndef GPUB_HOST_WATCH_H
 #define GPUB_HOST_WATCH_H
 
@@ -13,23 +15,31 @@ struct device_watch;
 void host_watch(struct device_watch *watch);
 void host_unwatch(struct device_watch *watch);
 
-/* All under host_state.lock: after a kernel that was given ptr, and before the mapping ends. */
+/* The next three functions are called under host_state.lock. */
+
+/* After a kernel that got the argument ptr: reports a write after the end of the watched buffer at ptr. */
 void host_watch_verify(const void *ptr);
+
+/* Before a mapping ends: checks its watched buffers for writes after their ends, and ends their watches. */
 void host_watch_end(struct host_region *mapping);
 
 /*
- * An access to ptr faulted. Reports it as a violation if ptr is in a mapping, a closed one, or their guard pages;
- * else returns.
+ * After an access to ptr that faulted: reports a violation and aborts if ptr is in a mapping or closed mapping, or in
+ * their guard pages. Otherwise returns.
  */
 void host_watch_fault(const void *ptr);
 
-/* HOST_USES: what it does is not known. */
+/* HOST_USES: it is not known whether the work reads or writes. */
 enum host_access { HOST_USES, HOST_READS, HOST_WRITES };
 
-/* Aborts if [ptr, ptr + size) is memory that work on that device must not touch. -EINVAL: it leaves its buffer, or is read-only and written. */
+/*
+ * Checks that work on the device may access [ptr, ptr + size). what: the work, for reports. Aborts if the memory was
+ * released or closed, or belongs to another device. -EINVAL: the range leaves its buffer, or a write to read-only
+ * memory.
+ */
 int host_check_range(const void *ptr, uint64_t size, unsigned device, enum host_access access, const char *what);
 
-/* Aborts unless the word is in a page that a stream may read, or write. */
+/* Aborts unless the word is in a registered page, which is writable if `write`. -EINVAL: the word is not aligned. */
 int host_check_word(const uint64_t *word, bool write);
 
 #endif

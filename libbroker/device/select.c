@@ -21,7 +21,7 @@ const struct device *device_find(uint32_t kind)
 
 enum choice { CHOOSE_AUTO, CHOOSE_CUDA, CHOOSE_HOST };
 
-/* One to three digits: DEVICE_MAX and far beyond, and no sign, space or overflow that strtoul() would take. */
+/* Parses 1 to DEVICE_MAX. Accepts one to three digits only: strtoul(3) alone would also accept signs and spaces. */
 static int parse_count(const char *text, unsigned *count)
 {
 	size_t length = strspn(text, "0123456789");
@@ -85,7 +85,7 @@ int device_select(const char *text, bool owner, const struct device **device)
 	parse(text, &choice, &setup.host_count);
 	if (choice != CHOOSE_HOST && device_cuda) {
 		rc = start_cuda(&setup);
-		/* Only "there is none" falls back: where a GPU fails, the host device would be a slow success. */
+		/* auto chooses host only if there is no GPU: with a GPU that fails, host would be a slow success */
 		if (rc && (choice == CHOOSE_CUDA || rc != -ENODEV))
 			return rc;
 		if (!rc)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * select.h - chooses the kind of device by its text.
+ * select.h - chooses the kind of device by the text of the option --device.
  *
- * Owns nothing but the text's grammar. Never opens or allocates memory.
+ * Owns only the text's grammar. Never opens or allocates memory.
  */
 #ifndef GPUB_SELECT_H
 #define GPUB_SELECT_H
@@ -12,15 +12,16 @@
 #include "device.h"
 
 /*
- * Chooses by "auto", "cuda", "host" or "host:N" (1 to DEVICE_MAX) and starts it. auto takes host where there is no NVIDIA
- * driver or no device, and error_text() then says which. A driver or a device that does not work is an error. *device is
- * constant data. -EINVAL: the text is none of these. Other errors are those of start().
+ * Chooses and starts the device "auto", "cuda", "host" or "host:N" (N devices, 1 to DEVICE_MAX), and stores its
+ * constant table in *device. "auto" chooses host if the machine has no NVIDIA driver or no GPU, and then error_text()
+ * says which is missing. A driver or a GPU that does not work is an error. -EINVAL: another text. Other errors are
+ * those of start().
  */
 int device_select(const char *text, bool owner, const struct device **device);
 
-/* Checks the text as device_select() does, touching no device. */
+/* Checks the text as device_select() does, and uses no device. */
 int device_check(const char *text);
 
-#define DEVICE_CHOICE_SIZE 16 /* of "auto", "cuda", "host" or "host:N", with its zero */
+#define DEVICE_CHOICE_SIZE 16 /* bytes of room for a text of device_select(), including the NUL */
 
 #endif

@@ -17,9 +17,9 @@
 #include "common/thread.h"
 
 #define MODULES_MAX 256
-#define PLACE_BITS  8
+#define PLACE_BITS  8 /* low bits of a token: the index in places; the bits above are the generation, from 1 on */
 
-/* A module's kernels are in blocks, each twice as large as the one before: they never move, so a launch takes no lock. */
+/* Blocks of a module's kernels, each twice as large as the last. Kernels never move, so a launch takes no lock. */
 #define BLOCK_FIRST 4u
 #define BLOCKS      14u
 #define KERNEL_BITS 16
@@ -29,25 +29,28 @@ _Static_assert(KERNELS_MAX < 1u << KERNEL_BITS, "a kernel's number fits into its
 
 enum place_state { PLACE_FREE = 0, PLACE_OPEN, PLACE_CLOSING };
 
-/* One word, so that a caller can check that the module is still the same. */
+/* State of a place: its module's generation and enum place_state, in one word so that both change atomically. */
 #define PLACE_STATE(generation, state) ((uint64_t)(generation) << 2 | (uint64_t)(state))
 
 struct place {
-	_Atomic uint64_t     state;
-	_Atomic uint32_t     users; /* threads between place_enter() and place_leave() */
-	/* fixed while OPEN or CLOSING */
+	_Atomic uint64_t     state; /* PLACE_STATE() */
+	_Atomic uint32_t     users; /* number of threads between place_enter() and place_leave() */
+	/* constant while the place is OPEN or CLOSING */
 	const struct device *device;
 	struct gpub_client  *client;
-	void                *loaded;
-	/* grow under places_lock; freed with the module */
-	_Atomic uint32_t     kernels; /* their number; existing ones never change */
-	void               **block[BLOCKS];
+	void                *loaded; /* the device's module */
+	/* kernels that were looked up: added under places_lock, never changed, freed with the module */
+	_Atomic uint32_t     kernels; /* number of kernels */
+	void               **block[BLOCKS]; /* the device's kernels (kernel_at()) */
 };
 
 static struct place places[MODULES_MAX];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The number of modules opened so far; and for each device of a kind, how many of them are loaded in which epoch (ready_with). */
+/*
+ * opened: number of modules opened so far. ready: for each device, ready_with() of the modules that were last loaded
+ * there: the value of `opened` then, and the device's epoch.
+ */
 static _Atomic uint64_t opened, ready[DEVICE_KINDS][DEVICE_MAX];
 
 /* ---- finding the file ---- */
@@ -78,7 +81,7 @@ static int find_file(const char *path, const char *suffix, char *file, size_t si
 
 /* ---- the table ---- */
 
-/* token = generation << 8 | place; generations begin with 1, so that it is neither 0 nor NULL. */
+/* token = generation << PLACE_BITS | place. Generations begin with 1, so no token is 0. */
 static struct place *place_of(uint64_t token)
 {
 	return &places[token & (MODULES_MAX - 1)];
@@ -89,7 +92,7 @@ static uint64_t state_of(uint64_t token, enum place_state state)
 	return PLACE_STATE(token >> PLACE_BITS, state);
 }
 
-/* A free place, and the token of a module there. */
+/* Returns a free place, and the token for the next module in it. NULL: all places are used. */
 static struct place *place_free(uint64_t *token)
 {
 	for (uint64_t i = 0; i < MODULES_MAX; i++) {
@@ -120,7 +123,11 @@ static int place_take(struct gpub_client *client, void *loaded, uint64_t *token)
 	return place ? 0 : error_set(-EMFILE, "%d modules are open: close some", MODULES_MAX);
 }
 
-/* Counts itself as a user, then checks the state; a close changes the state, then waits for the users. NULL: closed. */
+/*
+ * Counts the caller as a user of the module, and returns its place. NULL: the module is not open. The order of the
+ * two steps matters: this first counts the user, then checks the state; a close first changes the state, then waits
+ * for the users.
+ */
 static struct place *place_enter(uint64_t token)
 {
 	struct place *place = place_of(token);
@@ -142,7 +149,7 @@ static uint64_t module_token(const gpub_module *module)
 	return (uint64_t)(uintptr_t)module;
 }
 
-/* Whether a module of that token was ever open. */
+/* Whether a module with this token was ever open. */
 static bool token_was_given(uint64_t token)
 {
 	uint64_t generation = token >> PLACE_BITS;
@@ -164,7 +171,7 @@ static int module_enter(const gpub_module *module, struct place **place)
 
 /* ---- kernels ---- */
 
-/* The address of kernel i; NULL: it is the first one of a block that does not exist yet. */
+/* Returns the entry of kernel i in the place's blocks, and stores its block. NULL: the block is not allocated yet. */
 static void **kernel_at(struct place *place, uint32_t i, unsigned *block)
 {
 	*block = 31u - (unsigned)__builtin_clz(i / BLOCK_FIRST + 1);
@@ -179,13 +186,13 @@ static void *kernel_get(struct place *place, uint32_t i)
 	return at ? *at : NULL;
 }
 
-/* A kernel's handle: the low bits of its module's token, and its number there, from 1 on. */
+/* Returns the handle of kernel i: its module's token in the high bits, and i + 1 in the low KERNEL_BITS bits. */
 static uintptr_t handle_of(uint64_t token, uint32_t i)
 {
 	return (uintptr_t)token << KERNEL_BITS | (i + 1);
 }
 
-/* The device's kernel; NULL: the handle is not of this module. */
+/* Returns the device's kernel for a handle. NULL: the handle is not one of this module. */
 static void *kernel_find(struct place *place, gpub_kernel kernel)
 {
 	uint32_t i = ((uint32_t)(uintptr_t)kernel.handle & ((1u << KERNEL_BITS) - 1)) - 1;
@@ -214,7 +221,7 @@ static int kernel_append(struct place *place, void *kernel)
 	return 0;
 }
 
-/* The same kernel gets the same number each time. */
+/* Stores the kernel's number in its module, and adds the kernel if it has none yet. */
 static int kernel_add(struct place *place, void *kernel, uint32_t *number)
 {
 	uint32_t count, i = 0;
@@ -242,13 +249,16 @@ static void kernels_free(struct place *place)
 
 /* ---- devices ---- */
 
-/* One word, so that both change together. A reset of the device unloads all modules there and starts another epoch. */
+/*
+ * Returns a number of opened modules and the device's epoch in one word. A reset of the device, which unloads all
+ * modules there, changes the epoch, so that an old word does not match.
+ */
 static uint64_t ready_with(uint64_t modules, const struct device *device, int ordinal)
 {
 	return modules << 32 | (device->epoch ? (uint32_t)device->epoch(ordinal) : 0);
 }
 
-/* An error is not the caller's: a launch of the module there reports it. */
+/* Ignores errors: a launch of the module on the device reports them. */
 void modules_ready(const struct gpub_client *client, int ordinal)
 {
 	SAVE_ERROR();
@@ -370,7 +380,7 @@ static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launc
 	return place->device->module_launch(found, &resolved, args);
 }
 
-/* Its module is not open. */
+/* Returns the error for a kernel whose module is not open. */
 static int kernel_refuse(gpub_kernel kernel)
 {
 	if (!token_was_given(kernel.token))
@@ -394,7 +404,7 @@ int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **arg
 	return error;
 }
 
-/* Of several threads that close it, one changes the state. The place is free at the end. */
+/* If several threads close a module, only the one that sets its state to CLOSING unloads it and frees its place. */
 int gpub_module_close(gpub_module *module)
 {
 	uint64_t token = module_token(module), state = state_of(token, PLACE_OPEN);

@@ -2,8 +2,8 @@
 /*
  * stream.c - gpub_set_device, gpub_stream_* and gpub_copy_on: a program's device and streams, on both kinds of device.
  *
- * On CUDA a stream is a plain cudaStream_t and these calls are thin; on the host device they are the only way to create
- * one. Owns nothing. Never waits without end for a timeline that no process can signal.
+ * On CUDA a stream is a cudaStream_t, and these functions are thin wrappers. On the host device they are the only way
+ * to create a stream. Owns nothing. Never waits for ever for a timeline that no process can signal.
  */
 #include <errno.h>
 
@@ -55,12 +55,13 @@ int gpub_stream_create(gpub_client *client, int device, void **stream)
 	return gpub_stream_create_priority(client, device, 0, stream);
 }
 
-/* What may end a synchronisation before the stream's work is done. */
+/* State of the checks that may end gpub_stream_sync() before the stream's work is done. */
 struct sync_end {
 	struct timeline_watch watch;
-	struct timespec       next; /* when this thread's interrupt is asked */
+	struct timespec       next; /* when to call this thread's interrupt function next */
 };
 
+/* over() of stream_sync_until(). Ends the wait if no process can signal an awaited timeline, or on an interrupt. */
 static int sync_over(void *argument)
 {
 	struct sync_end *end = argument;
