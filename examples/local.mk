@@ -48,7 +48,7 @@ example_PROGRAMS += examples/tree/tree
 examples_tree_tree_SOURCES = examples/tree/tree.c
 examples_tree_tree_LDADD = $(public_libs)
 
-# One program for each question about lifetimes in gpubroker(7).
+# One program for each question of gpubroker_lifetimes(7).
 example_PROGRAMS += \
 	examples/lifetime/copies \
 	examples/lifetime/modules \

@@ -12,7 +12,7 @@ else
 EXTRA_DIST += man/gpubroker_fortran.3
 endif
 dist_man_MANS += man/brokerd.8 man/brokerd.conf.5
-dist_man_MANS += man/gpubroker.7 man/gpubroker-tutorial.7 man/gpubroker_python.7
+dist_man_MANS += man/gpubroker.7 man/gpubroker-tutorial.7 man/gpubroker_host.7 man/gpubroker_lifetimes.7 man/gpubroker_python.7
 dist_man_MANS += man/broker-run.1 man/gpubroker.3 man/gpub_acquire.3 man/gpub_connect.3 man/gpub_create.3 \
 	man/gpub_layout_parse.3 man/gpub_lease.3 man/gpub_module_open.3 man/gpub_resize.3 man/gpub_seal.3 man/gpub_set_interrupt.3 man/gpub_signal_on.3 man/gpub_stream_create.3
 
