@@ -80,7 +80,7 @@ static void find_pci(int ordinal, struct device_info *info)
 		info->pci.bus = -1;
 }
 
-/* Uses version 2 of cuDeviceGetUuid(), whose UUID tells the parts of a divided GPU (MIG) apart. */
+/* The UUID, of version 2 of the driver's function, tells the parts of a divided GPU (MIG) apart. */
 static int cuda_info(int ordinal, struct device_info *info)
 {
 	struct device_info filled = { .granule = GRANULE };
