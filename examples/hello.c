@@ -9,7 +9,8 @@
 
 int main(void)
 {
-	int          reads = getenv("GPUBROKER_RANK") && atoi(getenv("GPUBROKER_RANK")), number = reads ? 0 : 42;
+	const char  *rank = getenv("GPUBROKER_RANK");
+	int          reads = rank && atoi(rank), number = reads ? 0 : 42;
 	gpub_client *client;
 	gpub_lease   u;
 	void        *stream;
