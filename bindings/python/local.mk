@@ -33,6 +33,7 @@ python_sources = \
 	bindings/python/src/gpubroker/fields.py \
 	bindings/python/src/gpubroker/files.py \
 	bindings/python/src/gpubroker/frameworks.py \
+	bindings/python/src/gpubroker/fresh.py \
 	bindings/python/src/gpubroker/leaving.py \
 	bindings/python/src/gpubroker/picture.py \
 	bindings/python/src/gpubroker/programs.py \

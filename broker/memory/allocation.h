@@ -80,7 +80,7 @@ struct allocation {
 	struct charge        charge;      /* for its bytes */
 	struct charge        descriptors; /* for the descriptors that the device keeps open for it */
 	struct usage        *usage;       /* of its owner on its device */
-	struct spare         spare;       /* in the list of spare memory, while idle, pooled or being zeroed for the pool */
+	struct spare         spare;       /* in the list of spare memory, while idle or pooled */
 	struct leaving       leaving;     /* after it was reclaimed */
 	struct job          *job;         /* will free it, so that no free fails; NULL: submitted, or not made */
 	uint64_t             number;      /* pool.c: of its release; a later release has a larger one */

@@ -106,8 +106,9 @@ static int name_refusal(const struct name_wait *wait, bool stopping)
 	const char *newer = wait->wait.kind == &newer_kind ? "newer " : "";
 
 	if (stopping)
-		return error_set(-ENOENT, "there is no %sbuffer '%s', and the broker is stopping: none is made any more", newer,
-				 wait->name);
+		return error_set(-ENOENT,
+				 "there is no %sbuffer '%s', and the broker is stopping: none is made any more",
+				 newer, wait->name);
 	return error_set(-ETIMEDOUT, "no %sbuffer '%s' appeared within %d ms", newer, wait->name, wait->timeout_ms);
 }
 
@@ -168,7 +169,8 @@ static int charge_wait(struct charge *charge, struct broker *broker, uint64_t id
 }
 
 /* Allocates and begins a wait. like: its name, request and timeout_ms. */
-static int name_wait(const struct name_wait *like, const struct wait_kind *kind, struct broker *broker, struct wait_key key)
+static int name_wait(const struct name_wait *like, const struct wait_kind *kind, struct broker *broker,
+		     struct wait_key key)
 {
 	struct name_wait *wait = malloc(sizeof *wait);
 	int error;

@@ -66,7 +66,8 @@ static void drop(struct session_task *task)
 	free(walk);
 }
 
-struct walk *walk_begin(struct session *session, uint64_t request, size_t size, const struct walk_kind *kind, int *error)
+struct walk *walk_begin(struct session *session, uint64_t request, size_t size, const struct walk_kind *kind,
+			int *error)
 {
 	struct walk *walk;
 

@@ -43,7 +43,8 @@ struct walk {
  * request: number of the request that the messages answer. On failure returns NULL, with *error and the error message
  * set: -EBUSY the session has a task already, -EDQUOT, -ENOMEM.
  */
-struct walk *walk_begin(struct session *session, uint64_t request, size_t size, const struct walk_kind *kind, int *error);
+struct walk *walk_begin(struct session *session, uint64_t request, size_t size, const struct walk_kind *kind,
+			int *error);
 
 /*
  * Sends bytes of the file, from that offset, as PARTs. Does not send zeroes at the end of the bytes, because bytes of

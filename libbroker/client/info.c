@@ -17,7 +17,8 @@
 #include "grown.h"
 
 /* Makes a gpub_info from what the broker says of a buffer. -EPROTO: the answer is invalid. */
-static int info_make(const struct gpub_client *client, const char *name, const struct wire_info *answer, gpub_info *made)
+static int info_make(const struct gpub_client *client, const char *name, const struct wire_info *answer,
+		     gpub_info *made)
 {
 	if (answer->device >= client->board.header->devices || layout_check(&answer->layout))
 		return error_set(-EPROTO, "the broker's answer is invalid");
@@ -39,7 +40,8 @@ static int info_make(const struct gpub_client *client, const char *name, const s
 }
 
 /* Fills in the caller's gpub_info, which may be of an earlier, smaller version. */
-static int info_give(const struct gpub_client *client, const char *name, const struct wire_info *answer, gpub_info *info)
+static int info_give(const struct gpub_client *client, const char *name, const struct wire_info *answer,
+		     gpub_info *info)
 {
 	gpub_info made;
 	int error = info_make(client, name, answer, &made);
@@ -75,7 +77,8 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
  * Asks for a newer buffer, and asks again if the answer is not newer: a buffer that was being made when the caller
  * learned `generation` may have a lower one.
  */
-static int newer_ask(struct gpub_client *client, const char *name, uint64_t generation, int timeout_ms, struct wire_message *reply)
+static int newer_ask(struct gpub_client *client, const char *name, uint64_t generation, int timeout_ms,
+		     struct wire_message *reply)
 {
 	struct timespec deadline = client_deadline(timeout_ms), last = client_deadline((int64_t)timeout_ms + GRACE_MS);
 	struct wire_message request;

@@ -21,9 +21,9 @@ from typing import IO, NamedTuple
 
 from . import dtypes, safetensors
 from ._core import Client, Lease
+from .fresh import fresh_buffer
 
 _BLOCK = 32 << 20  # bytes that are read and copied at a time
-_STEM = 70  # letters of the name that the buffer has while it is filled
 
 # ---- .npy ----
 
@@ -207,21 +207,25 @@ def load_file(
             with contextlib.suppress(FileNotFoundError):
                 client.stat(name)
                 raise FileExistsError(17, f"the name '{name}' is taken: unlink it first, or replace it (--replace)")
-        fresh = f"{name[:_STEM]}.loading-{os.urandom(4).hex()}"
-        client.create(
-            fresh, content.shape, content.dtype, ephemeral=True, mode=mode, dedicated=dedicated, device=device, timeout=timeout
-        )
         progress = Progress(name, content.rest, quiet)
         try:
-            with client.acquire(fresh, "w") as lease:
+            with (
+                fresh_buffer(
+                    client,
+                    name,
+                    "loading",
+                    seal=seal,
+                    replace=replace,
+                    shape=content.shape,
+                    dtype=content.dtype,
+                    mode=mode,
+                    dedicated=dedicated,
+                    device=device,
+                    timeout=timeout,
+                ) as own,
+                client.acquire(own, "w") as lease,
+            ):
                 _fill(lease, file, content, progress)
-            if seal:
-                client.seal(fresh)
-            client.rename(fresh, name, replace=replace, persist=True)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                client.unlink(fresh)
-            raise
         finally:
             progress.end()
 

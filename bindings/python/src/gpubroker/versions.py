@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import re
 import sys
 import time
@@ -18,11 +17,11 @@ from typing import Any, NoReturn
 
 from . import dtypes, frameworks, safetensors
 from ._core import Client, Lease
+from .fresh import STEM, fresh_buffer
 from .safetensors import Place
 from .sharing import client as own_client
 
 _FIRST_READ = 65536  # bytes: most headers are read at once
-_STEM = 70  # letters of the name that the buffer has while it is written
 _COPIES = 32  # are queued together: the device copies while the next are gathered
 
 
@@ -224,7 +223,7 @@ def _types_of(parts: dict[str, dict[str, Any]]) -> tuple[tuple[str, str, tuple[i
 
 def _check_name(client: Client, name: str) -> None:
     """OSError: no buffer can have it. The library says so, before anything is made; short and plain names are not asked about."""
-    if not re.fullmatch(rf"[\w.-][\w./-]{{,{_STEM - 1}}}", name, re.ASCII):
+    if not re.fullmatch(rf"[\w.-][\w./-]{{,{STEM - 1}}}", name, re.ASCII):
         with contextlib.suppress(FileNotFoundError):
             client.stat(name)
 
@@ -260,19 +259,11 @@ def publish(
     parts = _by_framework(tensors)
     header, places, size = safetensors.plan(_types_of(parts), metadata or {})
     _check_name(client, name)
-    fresh = f"{name[:_STEM]}.publishing-{os.urandom(4).hex()}"
-    client.create(fresh, size, ephemeral=True, mode=mode, timeout=timeout)
-    try:
+    with fresh_buffer(client, name, "publishing", seal=True, replace=True, shape=size, mode=mode, timeout=timeout) as own:
         for framework, its in parts.items() or [("numpy", {})]:
-            with client.acquire(fresh, "w") as lease:  # one for each: they are on different streams
+            with client.acquire(own, "w") as lease:  # one for each: they are on different streams
                 _WRITES[framework](lease, its, places)
                 lease.write(header)  # last: it comes behind the tensors on their stream, and waits for them
-        client.seal(fresh)
-        client.rename(fresh, name, replace=True, persist=True)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            client.unlink(fresh)
-        raise
     return client.stat(name).generation
 
 
