@@ -123,7 +123,8 @@ static bool broker_drains(void)
 	if (broker.sessions->by_id)
 		return false; /* a test that failed left its peers */
 	broker_stop(&broker, idle, &is_idle);
-	for (int tries = 0; tries < PATIENCE_MS && !is_idle; tries++)
+	/* descriptors that a thread has closed stay charged until the loop has read its report */
+	for (int tries = 0; tries < PATIENCE_MS && (!is_idle || broker.discard->pending); tries++)
 		run_pass();
 	return is_idle && !broker.sessions->by_id && !greeting() && !broker.waiting->count && broker_balanced(&broker) &&
 	       !broker.accounting->accounts && !broker.registry->grant_count && fair_queue_is_empty(broker.queue) &&
