@@ -52,23 +52,17 @@ void grant_seal(struct session *session, const struct use *use)
 
 /*
  * Sends a MEMORY with a copy of the chunk's descriptor, which the client closes when it has mapped the chunk. offset:
- * of the chunk in the allocation, in bytes; 0: the allocation's own memory, whose sealed handle is in the board.
+ * of the chunk in the allocation, in bytes.
  */
 static void chunk_send(struct session *session, const struct wire_grant *grant, const struct allocation *chunk,
 		       uint64_t offset)
 {
-	const struct board_header *header = session->broker->board->header;
-	struct seal_terms terms = board_chunk_terms(header, session->id, grant, offset, chunk->span);
-	struct sealed_handle sealed = { { 0 }, { 0 }, { 0 } };
 	struct wire_message message;
 
-	if (offset)
-		handle_seal(&sealed, &terms, &chunk->handle, session->key);
 	wire_init(&message, WIRE_MEMORY, 0);
 	message.memory.grant = grant->grant;
 	message.memory.offset = offset;
 	message.memory.span = chunk->span;
-	memcpy(message.memory.sealed, &sealed, sizeof message.memory.sealed);
 	session_send(session, &message, chunk->descriptor);
 }
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "common/error.h"
 
@@ -25,7 +24,6 @@ void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *f
 	chunk = &chunks->chunk[chunks->count++];
 	chunk->offset = memory->offset;
 	chunk->span = memory->span;
-	memcpy(&chunk->sealed, memory->sealed, sizeof chunk->sealed);
 	owned_fd_take(&chunk->file, *fd);
 	*fd = -1;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chunks.h - the chunks of memory that have come for the broker's next GRANT: of each a descriptor and a sealed
- * handle.
+ * chunks.h - the chunks of memory that have come for the broker's next GRANT: the descriptor of each.
  *
  * Memory that is exported by descriptors comes as one chunk, or as several if it has grown, each in a MEMORY message.
- * Owns the descriptors until chunks_drop(). Used only by the reader (receiver.h). Opens and unseals nothing:
- * mapping.c does.
+ * Owns the descriptors until chunks_drop(). Used only by the reader (receiver.h). Opens nothing: mapping.c does.
  */
 #ifndef GPUB_CHUNKS_H
 #define GPUB_CHUNKS_H
@@ -13,16 +11,13 @@
 #include <stdint.h>
 
 #include "common/export.h"
-#include "common/handle.h"
 #include "common/owned-fd.h"
-#include "common/sealed.h"
 #include "common/wire.h"
 
 struct chunk {
-	uint64_t             offset;       /* bytes from the beginning of the allocation */
-	uint64_t             span;         /* bytes of the chunk */
-	struct sealed_handle sealed;       /* its handle; unused at offset 0, because the board has that one */
-	struct owned_fd      file;         /* opens the memory; fd -EMFILE: this process had no descriptor left */
+	uint64_t        offset; /* bytes from the beginning of the allocation */
+	uint64_t        span;   /* bytes of the chunk */
+	struct owned_fd file;   /* opens the memory; fd -EMFILE: this process had no descriptor left */
 };
 
 struct chunks {

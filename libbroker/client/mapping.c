@@ -26,15 +26,6 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 	return handle_unseal(handle, &terms, &sealed, client->key);
 }
 
-static int chunk_unseal(const struct gpub_client *client, const struct wire_grant *grant, const struct chunk *chunk,
-			struct device_handle *handle)
-{
-	struct seal_terms terms = board_chunk_terms(client->board.header, client->session, grant, chunk->offset,
-						    chunk->span);
-
-	return handle_unseal(handle, &terms, &chunk->sealed, client->key);
-}
-
 /* ---- calls of one epoch ---- */
 
 /*
@@ -106,20 +97,8 @@ static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *
 	return error;
 }
 
-static int chunk_map(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant,
-		     const struct chunk *chunk, void *base)
-{
-	struct device_memory memory = { .descriptor = chunk->file.fd, .size = chunk->span };
-	int error = chunk_unseal(client, grant, chunk, &memory.handle);
-
-	if (!error)
-		error = client->device->extend(mapping->ordinal, base, chunk->offset, &memory);
-	sodium_memzero(&memory.handle, sizeof memory.handle);
-	return error;
-}
-
 /* Maps the chunks that have come, from number `first` on, in each view that is mapped. */
-static int chunks_map(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant, unsigned first)
+static int chunks_map(const struct gpub_client *client, const struct mapping *mapping, unsigned first)
 {
 	const struct chunks *chunks = &client->chunks;
 	int error = 0;
@@ -130,7 +109,8 @@ static int chunks_map(const struct gpub_client *client, const struct mapping *ma
 		if (!base || (view == VIEW_WRITE && base == mapping->base[VIEW_READ]))
 			continue;
 		for (unsigned i = first; i < chunks->count && !error; i++)
-			error = chunk_map(client, mapping, grant, &chunks->chunk[i], base);
+			error = client->device->extend(mapping->ordinal, base, chunks->chunk[i].offset, chunks->chunk[i].file.fd,
+						       chunks->chunk[i].span);
 	}
 	return error;
 }
@@ -182,7 +162,7 @@ static int memory_map(const struct gpub_client *client, const struct device_hand
 	if (memory.address && memory.writable)
 		mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE];
 	if (mapping_export(mapping)->by_descriptor)
-		error = chunks_map(client, mapping, grant, 1);
+		error = chunks_map(client, mapping, 1);
 	if (error)
 		memory_close_unused(client->device, mapping);
 	return error;
@@ -356,14 +336,14 @@ int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view 
 }
 
 /* Without client->lock. */
-static int views_extend(const struct gpub_client *client, const struct mapping *mapping, const struct wire_grant *grant)
+static int views_extend(const struct gpub_client *client, const struct mapping *mapping)
 {
 	int error;
 
 	if (!device_call_begin(client, mapping->ordinal, mapping->epoch))
 		return -EAGAIN;
 	TRACE("extend");
-	error = chunks_map(client, mapping, grant, 0);
+	error = chunks_map(client, mapping, 0);
 	device_call_end(client, mapping->ordinal);
 	return error;
 }
@@ -379,7 +359,7 @@ int mapping_extend(struct gpub_client *client, struct mapping *mapping, const st
 		error = error_set(-EPROTO, "the broker sent more of memory that cannot grow");
 	if (!error) {
 		pthread_mutex_unlock(&client->lock);
-		error = views_extend(client, mapping, grant);
+		error = views_extend(client, mapping);
 		pthread_mutex_lock(&client->lock);
 	}
 	if (!error) {

@@ -110,37 +110,19 @@ int board_find_device(const struct board *board, const uint8_t uuid[16])
 	return error_set(-ENODEV, "the broker does not serve this device: start it where it sees the device too");
 }
 
-/* Returns the terms that are equal for the handles of all chunks of the grant's allocation. */
-static struct seal_terms terms_of(const struct board_header *header, uint64_t session, const struct wire_grant *grant)
+struct seal_terms board_grant_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant)
 {
 	struct seal_terms terms = { .session = session,
 				    .grant = grant->grant,
+				    .serial = grant->serial,
+				    .size = grant->size,
+				    .offset = grant->offset,
 				    .address = grant->address,
+				    .rights = grant->rights,
 				    .version = WIRE_VERSION,
 				    .exported = grant->exported };
 
 	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
-	return terms;
-}
-
-struct seal_terms board_grant_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant)
-{
-	struct seal_terms terms = terms_of(header, session, grant);
-
-	terms.serial = grant->serial;
-	terms.size = grant->size;
-	terms.offset = grant->offset;
-	terms.rights = grant->rights;
-	return terms;
-}
-
-struct seal_terms board_chunk_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant,
-				    uint64_t offset, uint64_t span)
-{
-	struct seal_terms terms = terms_of(header, session, grant);
-
-	terms.size = span;
-	terms.offset = offset;
 	return terms;
 }

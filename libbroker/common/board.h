@@ -102,13 +102,8 @@ static inline enum board_ended board_end_of(const struct board_end *end, uint64_
  */
 int board_find_device(const struct board *board, const uint8_t uuid[16]);
 
-/*
- * Return the terms to which a handle is sealed for a session: board_grant_terms() for the handle of the GRANT's
- * allocation, board_chunk_terms() for that of the allocation's chunk of `span` bytes at `offset`.
- */
+/* Returns the terms to which the handle of the GRANT's allocation is sealed for a session. */
 struct seal_terms board_grant_terms(const struct board_header *header, uint64_t session,
 				    const struct wire_grant *grant);
-struct seal_terms board_chunk_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant,
-				    uint64_t offset, uint64_t span);
 
 #endif

@@ -23,8 +23,8 @@
 struct seal_terms {
 	uint8_t  instance[16];    /* board_header.instance_id */
 	uint8_t  device_uuid[16]; /* of the device that has the memory */
-	uint64_t session, grant, serial; /* ids, and the buffer's serial; serial 0: the handle of a chunk */
-	uint64_t size, offset, address;  /* bytes: of the buffer, or of the chunk if serial is 0 */
+	uint64_t session, grant, serial; /* ids, and the buffer's serial */
+	uint64_t size, offset, address;  /* as in the GRANT (struct wire_grant) */
 	uint32_t rights, version;        /* GPUB_READ, GPUB_WRITE; WIRE_VERSION */
 	uint32_t exported, reserved;     /* enum export_kind; 0 */
 };
@@ -37,7 +37,7 @@ struct sealed_handle {
 	uint8_t reserved[24];
 };
 
-_Static_assert(sizeof(struct sealed_handle) == WIRE_SEALED_SIZE, "a sealed handle fills two cache lines");
+_Static_assert(sizeof(struct sealed_handle) == 128, "a sealed handle fills two cache lines");
 
 /* Encrypts a handle into *sealed, with a new nonce. Cannot fail. */
 void handle_seal(struct sealed_handle *sealed, const struct seal_terms *terms, const struct device_handle *handle,

@@ -7,7 +7,7 @@
  * message is handled as if it were in a packet of its own. The broker sends several messages in a packet only if they
  * are PARTs, or to a client that did so before. Integers are in the machine's byte order, because the socket is
  * local. An answer has the number of its request. No message carries a plain device handle: handles are sealed
- * (sealed.h), in the board or in a MEMORY. Only the broker sends descriptors, at most one with a message. A client
+ * (sealed.h), in the board. Only the broker sends descriptors, at most one with a message. A client
  * that sends a descriptor is cut off.
  *
  * WIRE_MESSAGES is the table of all messages. It is used by the checks of form on both sides, the broker's handlers,
@@ -23,7 +23,7 @@
 #include "ticket.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
-#define WIRE_VERSION 7
+#define WIRE_VERSION 8
 #define WIRE_SIZE    256
 
 /* The side that sends a message. NOBODY: no message has the number. */
@@ -214,12 +214,9 @@ struct wire_grant {
 	uint64_t reserve;       /* bytes of addresses that the client reserves, to which the allocation may grow */
 };
 
-#define WIRE_SEALED_SIZE 128
-
 struct wire_memory {
 	uint64_t grant;        /* id of the grant whose allocation has the chunk */
 	uint64_t offset, span; /* bytes: from the beginning of the allocation to the chunk, and of the chunk */
-	uint8_t  sealed[WIRE_SEALED_SIZE]; /* sealed handle of the chunk; unused for offset 0: it is in the board */
 };
 
 struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */

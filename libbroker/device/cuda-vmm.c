@@ -451,19 +451,19 @@ static int chunk_add(int ordinal, const struct range *range, CUmemGenericAllocat
 	return rc;
 }
 
-static int import_behind(int ordinal, const struct range *range, const struct device_memory *import)
+static int import_behind(int ordinal, const struct range *range, int descriptor, uint64_t size)
 {
 	CUmemGenericAllocationHandle memory;
-	int                          rc = memory_import(ordinal, import->descriptor, &memory);
+	int                          rc = memory_import(ordinal, descriptor, &memory);
 
 	if (rc)
 		return rc;
-	rc = chunk_add(ordinal, range, memory, import->size);
+	rc = chunk_add(ordinal, range, memory, size);
 	(void)cuda.MemRelease(memory);
 	return rc;
 }
 
-int cuda_vmm_extend(int ordinal, void *base, uint64_t offset, const struct device_memory *import)
+int cuda_vmm_extend(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size)
 {
 	struct range range;
 	int          rc;
@@ -475,12 +475,12 @@ int cuda_vmm_extend(int ordinal, void *base, uint64_t offset, const struct devic
 	pthread_mutex_lock(&fixed_lock);
 	if (!range_find(base, &range))
 		rc = not_mapped(base);
-	else if (offset < range.size && import->size <= range.size - offset)
-		rc = access_set(cuda_address(base) + offset, import->size, ordinal, range.writers >> ordinal & 1);
+	else if (offset < range.size && size <= range.size - offset)
+		rc = access_set(cuda_address(base) + offset, size, ordinal, range.writers >> ordinal & 1);
 	else if (offset != range.size)
-		rc = range_has_no_room(&range, offset, import->size);
+		rc = range_has_no_room(&range, offset, size);
 	else
-		rc = import_behind(ordinal, &range, import);
+		rc = import_behind(ordinal, &range, descriptor, size);
 	pthread_mutex_unlock(&fixed_lock);
 	return rc;
 }

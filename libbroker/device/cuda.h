@@ -219,7 +219,7 @@ void cuda_pages_renew(int ordinal, CUcontext primary);
 int  cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr);
 int  cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor);
 int  cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr);
-int  cuda_vmm_extend(int ordinal, void *base, uint64_t offset, const struct device_memory *memory);
+int  cuda_vmm_extend(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size);
 int  cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **again);
 int  cuda_vmm_make_writable(int ordinal, void *base);
 int  cuda_vmm_unmap(int ordinal, void *base); /* of memory without work: for unmap(), and for the owner's release() */

@@ -56,7 +56,7 @@ struct device_watch {
 	struct device_watch *prev, *next; /* in region->watches */
 };
 
-/* Memory of another process, to be opened by map() or extend(). */
+/* Memory of another process, to be opened by map(). */
 struct device_memory {
 	struct device_handle handle;     /* opens the memory; with a descriptor: tells which memory it must be */
 	const struct export *export;     /* the kind of export by which the owner exported the memory */
@@ -138,11 +138,11 @@ struct device {
 	 */
 	int (*map)(int ordinal, const struct device_memory *memory, void **ptr);
 	/*
-	 * Maps a further chunk at `offset` of the mapping at base, with the access that the device has to the
-	 * mapping. If another open has already mapped the chunk there, only gives the device access. memory: only
-	 * handle, descriptor and size are used.
+	 * Maps a further chunk of `size` bytes at `offset` of the mapping at base, with the access that the device
+	 * has to the mapping. If another open has already mapped the chunk there, only gives the device access.
+	 * descriptor: opens the chunk; stays the caller's.
 	 */
-	int (*extend)(int ordinal, void *base, uint64_t offset, const struct device_memory *memory);
+	int (*extend)(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size);
 	/* Maps the memory of map()'s mapping at ptr again, at other addresses. Each mapping must be closed. */
 	int (*map_again)(int ordinal, const void *ptr, bool writable, void **again);
 	int (*make_writable)(int ordinal, void *ptr); /* makes a read-only mapping writable, at the same address */

@@ -86,7 +86,7 @@ static int region_map(struct host_region *region, uint8_t *address)
 }
 
 /*
- * Opens the handle's object with an open file of its own, and locks it shared as a sign that the object is in use.
+ * Opens an object (host_object_open()) with an open file of its own, and locks it shared as a sign that the object is in use.
  * *size: in: the bytes that the object must have at least; out: its bytes. *file is the caller's, also after an
  * error.
  */
@@ -288,7 +288,7 @@ static int chunk_map(const struct host_region *region, const struct host_chunk *
 }
 
 /* Opens a chunk and maps it at the end of the mapping. Under host_state.lock. */
-static int chunk_add(struct host_region *region, const struct device_handle *handle, int descriptor, uint64_t size)
+static int chunk_add(struct host_region *region, int descriptor, uint64_t size)
 {
 	struct host_chunk *chunks = realloc(region->chunks, (region->chunk_count + 1) * sizeof *chunks), *chunk;
 	int rc;
@@ -297,8 +297,8 @@ static int chunk_add(struct host_region *region, const struct device_handle *han
 		return error_set(-ENOMEM, "host device: no memory for a mapping's record");
 	region->chunks = chunks;
 	chunk = &chunks[region->chunk_count];
-	*chunk = (struct host_chunk){ .handle = *handle, .size = size };
-	rc = object_open(handle, descriptor, &chunk->size, &chunk->file);
+	*chunk = (struct host_chunk){ .size = size };
+	rc = object_open(NULL, descriptor, &chunk->size, &chunk->file);
 	if (!rc && chunk->size != size)
 		rc = size_refuse(size);
 	if (!rc)
@@ -312,20 +312,20 @@ static int chunk_add(struct host_region *region, const struct device_handle *han
 	return 0;
 }
 
-static int extend_locked(struct host_region *region, unsigned device, uint64_t offset, const struct device_memory *memory)
+static int extend_locked(struct host_region *region, unsigned device, uint64_t offset, int descriptor, uint64_t size)
 {
-	if (offset < region->size && memory->size <= region->size - offset) {
+	if (offset < region->size && size <= region->size - offset) {
 		region->others |= 1ull << device; /* another open has mapped the chunk */
 		return 0;
 	}
-	if (offset != region->size || region->reserved < region->size || memory->size > region->reserved - region->size)
+	if (offset != region->size || region->reserved < region->size || size > region->reserved - region->size)
 		return error_set(-EINVAL, "%llu bytes do not fit at offset %llu of the memory at %p, which ends at %llu of %llu",
-				 (unsigned long long)memory->size, (unsigned long long)offset, (void *)region->base,
+				 (unsigned long long)size, (unsigned long long)offset, (void *)region->base,
 				 (unsigned long long)region->size, (unsigned long long)region->reserved);
-	return chunk_add(region, &memory->handle, memory->descriptor, memory->size);
+	return chunk_add(region, descriptor, size);
 }
 
-int host_extend(int ordinal, void *base, uint64_t offset, const struct device_memory *memory)
+int host_extend(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size)
 {
 	struct host_region *region;
 	int rc, device = host_enter_device(HOST_OPEN, ordinal);
@@ -334,7 +334,7 @@ int host_extend(int ordinal, void *base, uint64_t offset, const struct device_me
 		return device;
 	pthread_mutex_lock(&host_state.lock);
 	region = mapped_at((unsigned)device, base, "more memory");
-	rc = region ? extend_locked(region, (unsigned)device, offset, memory) : -EINVAL;
+	rc = region ? extend_locked(region, (unsigned)device, offset, descriptor, size) : -EINVAL;
 	pthread_mutex_unlock(&host_state.lock);
 	return rc;
 }
@@ -349,7 +349,7 @@ static int chunk_again(const struct host_chunk *chunk, struct host_region *again
 {
 	int rc = file_check(&chunk->file);
 
-	return rc ? rc : chunk_add(again, &chunk->handle, chunk->file.fd, chunk->size);
+	return rc ? rc : chunk_add(again, chunk->file.fd, chunk->size);
 }
 
 static int chunks_again(const struct host_region *region, struct host_region *again)

@@ -10,7 +10,7 @@
 
 int host_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr);
 int host_map(int ordinal, const struct device_memory *memory, void **ptr);
-int host_extend(int ordinal, void *base, uint64_t offset, const struct device_memory *memory);
+int host_extend(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size);
 int host_map_again(int ordinal, const void *ptr, bool writable, void **again);
 int host_make_writable(int ordinal, void *ptr);
 int host_close(int ordinal, void *ptr);

@@ -118,12 +118,13 @@ static bool name_is_memory(const char *name, size_t length)
 #define MEMFD_NAME (sizeof MEMFD + 2 * HOST_RANDOM_SIZE)
 #define MEMFD_LINK "/memfd:" /* prefix of a memfd's name in /proc/PID/fd */
 
+/* handle: NULL: stores the prefix of all names. */
 static void memfd_name(const struct device_handle *handle, char name[MEMFD_NAME])
 {
-	const uint8_t *random = handle->bytes + HOST_PREFIX_MAX + 1;
+	const uint8_t *random = handle ? handle->bytes + HOST_PREFIX_MAX + 1 : NULL;
 	int length = sprintf(name, MEMFD);
 
-	for (int i = 0; i < HOST_RANDOM_SIZE; i++)
+	for (int i = 0; random && i < HOST_RANDOM_SIZE; i++)
 		length += sprintf(name + length, "%02x", random[i]);
 }
 

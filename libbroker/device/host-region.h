@@ -25,9 +25,8 @@ enum host_kind {
 
 /* A chunk of a mapping's memory after the first one. Each chunk is opened separately. */
 struct host_chunk {
-	struct device_handle handle;
-	uint64_t             size; /* bytes */
-	struct owned_fd      file; /* the open object; has the flock */
+	uint64_t        size; /* bytes */
+	struct owned_fd file; /* the open object; has the flock */
 };
 
 struct host_region {

@@ -128,21 +128,15 @@ static void grant_seal(const struct wire_grant *grant, const struct device_handl
 	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
 }
 
-/* A chunk: with the descriptor of the memory, or of something else, or none; for this grant, or for another; sealed, or not. */
+/* A chunk: with the descriptor of the memory, or of something else, or none; for this grant, or for another. */
 static void send_memory(const struct wire_grant *grant, uint64_t offset, unsigned how)
 {
-	struct seal_terms terms = terms_of(grant);
-	struct sealed_handle sealed;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_MEMORY, 0);
 	message.memory.grant = how % 8 == 1 ? grant->grant + 1 : grant->grant;
 	message.memory.offset = offset;
 	message.memory.span = how % 8 == 5 ? SPAN / 2 : SPAN;
-	terms.size = message.memory.span;
-	terms.offset = offset;
-	handle_seal(&sealed, &terms, &vmm_memory, key);
-	memcpy(message.memory.sealed, &sealed, sizeof message.memory.sealed);
 	if (how % 8 == 6)
 		spoil(&message.memory, sizeof message.memory);
 	send_message(&message, how % 8 == 2 ? -1 : how % 8 == 3 ? listener : vmm_descriptor);
