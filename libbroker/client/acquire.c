@@ -74,7 +74,7 @@ static bool is_answered(struct gpub_client *client, void *context)
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline)
 {
-	struct timespec now;
+	struct timespec now = { 0 }; /* has passed */
 	struct waiter waiter;
 	struct asked asked = { record, &waiter };
 	bool interrupted;
@@ -83,7 +83,6 @@ int record_ask(struct gpub_client *client, struct record *record, struct wire_me
 	record_request_begin(client, record, &waiter, message);
 	CRASH_POINT(acquire_requested);
 	interrupted = call_exchange(client, message, 1, is_answered, &asked, deadline) == -EINTR;
-	now = client_deadline(0);
 	error = record_wait(client, record, &waiter, interrupted ? &now : deadline);
 	CRASH_POINT(acquire_answered);
 	return interrupted && error ? interrupt_refuse() : error;

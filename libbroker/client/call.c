@@ -27,16 +27,6 @@ static bool client_lost(const struct gpub_client *client)
 	return atomic_load(&client->guard->state) == CLIENT_LOST;
 }
 
-static bool is_answered(struct gpub_client *client, bool (*answered)(struct gpub_client *, void *), void *context)
-{
-	bool done;
-
-	pthread_mutex_lock(&client->lock);
-	done = answered(client, context);
-	pthread_mutex_unlock(&client->lock);
-	return done;
-}
-
 /* The arguments of call_exchange(). */
 struct exchange {
 	struct gpub_client        *client;
@@ -48,22 +38,42 @@ struct exchange {
 
 /*
  * Waits until the exchange is answered, the connection is lost, or the time `until` (NULL: no limit). reads: this
- * thread is the reader; it is not any more afterwards. Returns with client->lock held: true if the time is over.
+ * thread is the reader, and has seen since it became the reader that the exchange is not answered; it is not the reader
+ * any more afterwards. Returns with client->lock held: true if the time is over.
  */
 static bool wait_until(const struct exchange *exchange, bool reads, const struct timespec *until)
 {
 	struct gpub_client *client = exchange->client;
 	int late = 0;
 
-	if (reads && !is_answered(client, exchange->answered, exchange->context))
+	if (reads) {
 		receiver_read_until(client, exchange->messages->type, exchange->answered, exchange->context, until);
-	if (reads)
 		receiver_end(client);
+	}
 	pthread_mutex_lock(&client->lock);
 	while (!late && !exchange->answered(client, exchange->context) && !client_lost(client))
 		late = until ? pthread_cond_timedwait(&client->changed, &client->lock, until) :
 			       pthread_cond_wait(&client->changed, &client->lock);
 	return late;
+}
+
+/*
+ * Makes this thread the reader, unless another thread is, or the exchange is answered. Not for the first wait of an
+ * exchange: nothing can answer what is sent by the reader.
+ */
+static bool read_again(const struct exchange *exchange)
+{
+	struct gpub_client *client = exchange->client;
+	bool answered;
+
+	if (!receiver_begin(client))
+		return false;
+	pthread_mutex_lock(&client->lock);
+	answered = exchange->answered(client, exchange->context);
+	pthread_mutex_unlock(&client->lock);
+	if (answered)
+		receiver_end(client);
+	return !answered;
 }
 
 /*
@@ -80,7 +90,7 @@ static void wait_cancelled(const struct exchange *exchange)
 		for (unsigned i = 0; i < exchange->count; i++)
 			call_cancel(exchange->client, exchange->messages[i].request);
 		part = client_deadline(INTERRUPT_MS);
-		late = wait_until(exchange, receiver_begin(exchange->client), &part);
+		late = wait_until(exchange, read_again(exchange), &part);
 		if (!late || client_past(&last))
 			return;
 		pthread_mutex_unlock(&exchange->client->lock);
@@ -103,7 +113,7 @@ static int wait_in_parts(const struct exchange *exchange, bool reads, const stru
 			wait_cancelled(exchange);
 			return interrupt_refuse();
 		}
-		reads = receiver_begin(exchange->client);
+		reads = read_again(exchange);
 	}
 	return 0;
 }

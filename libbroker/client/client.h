@@ -95,7 +95,7 @@ struct gpub_client {
 	struct table         table; /* (name, device) -> record */
 	struct record_arena  records;
 	struct record       *due;      /* list of records whose buffer was unlinked, and which are still mapped */
-	bool                 newly_due; /* the list due or wanted has grown since the service thread last looked */
+	atomic_bool          newly_due; /* the list due or wanted has grown since the service thread last looked */
 	struct mapping      *mappings;          /* list of open mappings that have not leaked */
 	struct mapping      *mappings_by_grant; /* table of all open mappings, by grant */
 	struct mapping      *wanted; /* list of mappings that the broker wants back, and whose close may need no wait */

@@ -69,6 +69,10 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	pthread_cond_broadcast(&client->changed);
 }
 
+/*
+ * Checks the grant, and gives the record slots, and the timeline that came with the grant. fd: the timeline's
+ * descriptor; -1: none; -EMFILE: this process had none left. *timeline: unchanged if there is none. Under client->lock.
+ */
 static int grant_prepare(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int fd,
 			 struct timeline_map **timeline)
 {
@@ -79,18 +83,13 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 	if (fd == -EMFILE)
 		return error_set(-EMFILE, "no descriptor is left in this process for a timeline: close some, or raise "
 					  "ulimit -n");
-	pthread_mutex_lock(&client->lock);
 	record->ordinal = client->ordinal_of[atomic_load(&record->index)];
 	if (!atomic_load(&record->blocks))
 		error = record_grow(client, record);
-	if (!error && fd >= 0) {
-		*timeline = timeline_map_get(client, grant, fd);
-		if (!*timeline)
-			error = -ENOMEM;
-	}
-	pthread_mutex_unlock(&client->lock);
-	CRASH_POINT(grant_prepared);
-	return error;
+	if (error || fd < 0)
+		return error;
+	*timeline = timeline_map_get(client, grant, fd);
+	return *timeline ? 0 : -ENOMEM;
 }
 
 /*
@@ -123,17 +122,6 @@ static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 	}
 	call_closed(client, mapping->grant);
 	free(mapping);
-}
-
-/* The record that waits for the grant. NULL: there is none, or a disconnect is in progress, and nothing is opened. */
-static struct record *grant_record(struct gpub_client *client, uint64_t request)
-{
-	struct record *record;
-
-	pthread_mutex_lock(&client->lock);
-	record = client->leaving ? NULL : record_of_request(client, request);
-	pthread_mutex_unlock(&client->lock);
-	return record;
 }
 
 static void record_refuse(struct gpub_client *client, struct record *record, int error)
@@ -293,17 +281,22 @@ static void on_shared_grant(struct gpub_client *client, const struct wire_grant 
 static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
 {
 	const struct wire_grant *grant = &message->grant;
-	struct record *record = grant_record(client, message->request);
-	struct timeline_map *timeline = NULL;
 	bool shared = grant->place == WIRE_NO_HANDLE;
-	int error;
+	struct timeline_map *timeline = NULL;
+	struct record *record;
+	int error = 0;
 
 	CRASH_POINT(grant_received);
-	if (!record && !shared)
+	pthread_mutex_lock(&client->lock);
+	record = client->leaving ? NULL : record_of_request(client, message->request);
+	if (record)
+		error = grant_prepare(client, grant, record, fd, &timeline);
+	pthread_mutex_unlock(&client->lock);
+	CRASH_POINT(grant_prepared);
+	if (!record && !shared) /* nobody waits for it any more */
 		call_closed(client, grant->grant);
 	if (!record)
 		return;
-	error = grant_prepare(client, grant, record, fd, &timeline);
 	if (shared)
 		on_shared_grant(client, grant, record, error, timeline);
 	else

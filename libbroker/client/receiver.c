@@ -94,10 +94,8 @@ void receiver_end(struct gpub_client *client)
 {
 	uint32_t events = EPOLLIN;
 
-	pthread_mutex_lock(&client->lock);
-	if (client->newly_due)
+	if (atomic_load(&client->newly_due))
 		events |= EPOLLOUT;
-	pthread_mutex_unlock(&client->lock);
 	watch_on(client, events);
 	pthread_mutex_unlock(&client->reading);
 }
