@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batch.c - first acquires a second: two clients, a broker of one thread, gpub_acquire_many() of 64 names at a time until
- * each client has all; against the bare loop of the same batches (floor.h): as many requests out, one answer back, a
- * handle sealed and opened for each. Closing between the passes is not timed. A library without gpub_acquire_many() is
- * asked for one name at a time, under another row's name.
+ * batch.c - first acquires a second: two clients, a broker of one thread, gpub_acquire_many() of 64 names at a time
+ * until each client has all; against the bare loop of the same batches (floor.h): as many requests out, one answer
+ * back, a handle sealed and opened for each. Closing between the passes is not timed. A library without
+ * gpub_acquire_many() is asked for one name at a time, under another row's name.
  */
 #include "bench.h"
 #include "clients.h"

@@ -131,8 +131,8 @@ void bench_end(struct bench *bench)
 	if (!ours)
 		bench_fail("%s: no samples", bench->name);
 	p50 = percentile(bench, BENCH_OURS, ours, 50);
-	printf("{\"name\":\"%s\",\"n\":%u,\"p50\":%.4g,\"p90\":%.4g,\"p99\":%.4g,\"unit\":\"%s\",", bench->name, ours, p50,
-	       percentile(bench, BENCH_OURS, ours, 90), percentile(bench, BENCH_OURS, ours, 99), bench->unit);
+	printf("{\"name\":\"%s\",\"n\":%u,\"p50\":%.4g,\"p90\":%.4g,\"p99\":%.4g,\"unit\":\"%s\",", bench->name, ours,
+	       p50, percentile(bench, BENCH_OURS, ours, 90), percentile(bench, BENCH_OURS, ours, 99), bench->unit);
 	if (peer)
 		printf("\"peer\":%.4g,\"ratio\":%.3g,", percentile(bench, BENCH_PEER, peer, 50),
 		       p50 / percentile(bench, BENCH_PEER, peer, 50));

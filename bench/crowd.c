@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crowd.c - what the library's and the broker's spinning costs a machine that has nothing to spare: a process computes on
- * each processor, all the time, while two clients make a round trip a millisecond each. How much is computed meanwhile is
- * compared with how much is while the same clients make as many bare round trips, which sleep for every answer
- * (floor.h). Once with a broker as it is, once with one that polls while it is busy.
+ * crowd.c - what the library's and the broker's spinning costs a machine that has nothing to spare: a process computes
+ * on each processor, all the time, while two clients make a round trip a millisecond each. How much is computed
+ * meanwhile is compared with how much is while the same clients make as many bare round trips, which sleep for every
+ * answer (floor.h). Once with a broker as it is, once with one that polls while it is busy.
  */
 #include <stdatomic.h>
 #include <sys/mman.h>

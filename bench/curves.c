@@ -2,8 +2,10 @@
 /*
  * curves.c - how figures grow: one line a point, named CURVE/PARAMETER=VALUE.
  *
- * "renew/clients=N": processor time of gpub_renew() + gpub_return(), N processes at once, each on the same mapped buffer.
- * "first/clients=N": first acquires a second of N processes together, 16 names each, closing them again within the time;
+ * "renew/clients=N": processor time of gpub_renew() + gpub_return(), N processes at once, each on the same mapped
+ * buffer.
+ * "first/clients=N": first acquires a second of N processes together, 16 names each, closing them again within the
+ * time;
  *                    against the bare round trips that N processes get of one server (floor.h).
  * "name/buffers=N":  gpub_acquire() by name + gpub_return() of N mapped buffers in an order without pattern.
  * "create/bytes=N", "first/bytes=N": creating a buffer of that size, and its first acquire.

@@ -3,8 +3,9 @@
  * first.c - a first acquire against the bare round trip that it cannot do without (floor.h), with the client on one
  * processor and the other side on another, then all on one.
  *
- * A round times the bare round trip, the system calls that open shared memory, and gpub_acquire() of a buffer that is not
- * mapped; returning and closing it again is not timed. "first-acquire" is the acquire less the open of the same round;
+ * A round times the bare round trip, the system calls that open shared memory, and gpub_acquire() of a buffer that is
+ * not mapped; returning and closing it again is not timed. "first-acquire" is the acquire less the open of the same
+ * round;
  * "whole" leaves it in, and "open" is what was taken away.
  */
 #include "bench.h"
@@ -39,7 +40,10 @@ static void run(const char *name, const char *whole_name, const char *open_name,
 		double bare, opened, acquired;
 		uint64_t began;
 
-		/* answered: the broker has received of the last round's close, and is not at it while the floor is timed */
+		/*
+		 * answered: the broker has received of the last round's close, and is not at it while the floor is
+		 * timed
+		 */
 		bench_must(gpub_stat(client, "first", &info));
 		opened = floor_open_ns(SIZE) / 1e3;
 		began = bench_now_ns();

@@ -52,7 +52,8 @@ static void seal(struct ticket *ticket, const uint8_t *key)
 	static const uint8_t handle[HANDLE];
 
 	randombytes_buf(ticket->nonce, sizeof ticket->nonce);
-	crypto_aead_xchacha20poly1305_ietf_encrypt(ticket->box, NULL, handle, HANDLE, terms, TERMS, NULL, ticket->nonce, key);
+	crypto_aead_xchacha20poly1305_ietf_encrypt(ticket->box, NULL, handle, HANDLE, terms, TERMS, NULL, ticket->nonce,
+						   key);
 }
 
 /* False: that client is gone, and so the run is over. */
@@ -154,8 +155,8 @@ static void open_all(struct floor *floor, unsigned client, unsigned requests)
 	for (unsigned i = 0; i < requests; i++) {
 		struct ticket ticket = floor->ticket[client][i];
 
-		if (crypto_aead_xchacha20poly1305_ietf_decrypt(handle, NULL, NULL, ticket.box, sizeof ticket.box, terms, TERMS,
-							       ticket.nonce, floor->key))
+		if (crypto_aead_xchacha20poly1305_ietf_decrypt(handle, NULL, NULL, ticket.box, sizeof ticket.box, terms,
+							       TERMS, ticket.nonce, floor->key))
 			bench_fail("floor: a sealed handle does not open");
 	}
 }

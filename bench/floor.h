@@ -2,10 +2,11 @@
 /*
  * floor.h - what a first acquire is compared with: the same messages and the same sealing, and nothing else.
  *
- * A server process of one thread waits in epoll_wait, receives requests of 256 bytes on SOCK_SEQPACKET sockets, seals one
- * handle for each (XChaCha20-Poly1305, 64 bytes under 80 of associated data, as a device handle is sealed) into memory that
- * it shares with that client, and answers with one message behind the last of a round. The client opens each. It
- * looks nothing up, counts nothing and hands out nothing. Owns that process and its memory; never touches the product.
+ * A server process of one thread waits in epoll_wait, receives requests of 256 bytes on SOCK_SEQPACKET sockets, seals
+ * one handle for each (XChaCha20-Poly1305, 64 bytes under 80 of associated data, as a device handle is sealed) into
+ * memory that it shares with that client, and answers with one message behind the last of a round. The client opens
+ * each. It looks nothing up, counts nothing and hands out nothing. Owns that process and its memory; never touches the
+ * product.
  */
 #ifndef GPUB_BENCH_FLOOR_H
 #define GPUB_BENCH_FLOOR_H

@@ -2,13 +2,14 @@
 /*
  * gpu-attach.c - large buffers and many of them, with a broker of --export vmm on a CUDA device.
  *
- * gpu-attach-SIZE: a buffer of 8, 16 and 64 GiB is acquired, returned in stream order and closed, against the bare calls: a request on a
- * socket, a descriptor back, which is imported, mapped and made accessible; then unmapped and released. That is the sequence of
- * NVIDIA Dynamo's GPU memory service for attach and detach, without its protocol. Both have the memory one after the other, since a device
- * has no room for two of 64 GiB.
+ * gpu-attach-SIZE: a buffer of 8, 16 and 64 GiB is acquired, returned in stream order and closed, against the bare
+ * calls: a request on a socket, a descriptor back, which is imported, mapped and made accessible; then unmapped and
+ * released. That is the sequence of NVIDIA Dynamo's GPU memory service for attach and detach, without its protocol.
+ * Both have the memory one after the other, since a device has no room for two of 64 GiB.
  *
- * gpu-many: the last creates of as many buffers of 2 MiB as the device has room for and the system descriptors, up to 100,000, against the first ones of that run: each
- * keeps a descriptor in the broker. Says on stderr what the broker's process has then.
+ * gpu-many: the last creates of as many buffers of 2 MiB as the device has room for and the system descriptors, up to
+ * 100,000, against the first ones of that run: each keeps a descriptor in the broker. Says on stderr what the broker's
+ * process has then.
  */
 #include <string.h>
 #include <sys/resource.h>
@@ -154,8 +155,9 @@ static void say_of_broker(pid_t pid, unsigned count)
 {
 	char command[128];
 
-	snprintf(command, sizeof command, "echo '# %u buffers: broker' $(grep VmRSS /proc/%d/status), $(ls /proc/%d/fd | wc -l) descriptors >&2", count,
-		 (int)pid, (int)pid);
+	snprintf(command, sizeof command,
+		 "echo '# %u buffers: broker' $(grep VmRSS /proc/%d/status), $(ls /proc/%d/fd | wc -l) descriptors >&2",
+		 count, (int)pid, (int)pid);
 	(void)!system(command);
 }
 

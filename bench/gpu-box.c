@@ -2,13 +2,14 @@
 /*
  * gpu-box.c - how work between the GPUs of one machine goes with their number: one line a point, named CURVE/gpus=N.
  *
- * "pairs/gpus=N": each of N devices copies a buffer of each other device, one copy at a time; gigabytes a second, a sample a pair.
- * "shift/gpus=N": all N copy a buffer of the next device, at the same time; gigabytes a second of all together. The peer of both: the
- * same copies of memory of the process, by cudaDeviceEnablePeerAccess().
- * "ring/gpus=N": N processes, one a device, whose streams hand a number around by timelines; us a hand-over. The peer: stream waits
- * and writes of the driver on words of one page that all registered.
- * "deaths/gpus=N": N processes that each compute on a buffer of a device of its own are killed together; ms until all buffers, which
- * were unlinked before, are freed. The peer: until the kernel has ended the processes.
+ * "pairs/gpus=N": each of N devices copies a buffer of each other device, one copy at a time; gigabytes a second, a
+ * sample a pair.
+ * "shift/gpus=N": all N copy a buffer of the next device, at the same time; gigabytes a second of all together. The
+ * peer of both: the same copies of memory of the process, by cudaDeviceEnablePeerAccess().
+ * "ring/gpus=N": N processes, one a device, whose streams hand a number around by timelines; us a hand-over. The peer:
+ * stream waits and writes of the driver on words of one page that all registered.
+ * "deaths/gpus=N": N processes that each compute on a buffer of a device of its own are killed together; ms until all
+ * buffers, which were unlinked before, are freed. The peer: until the kernel has ended the processes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -111,7 +112,8 @@ static double copies(enum bench_side side, int from, int n, int step, int among)
 		const struct place *place = &places[device];
 
 		gpu_must(cudaSetDevice(device));
-		gpu_must(cudaMemcpyAsync(place->to, place->from[side][(device + step) % among], BYTES, cudaMemcpyDefault, place->stream));
+		gpu_must(cudaMemcpyAsync(place->to, place->from[side][(device + step) % among], BYTES,
+					 cudaMemcpyDefault, place->stream));
 	}
 	for (int i = 0; i < n; i++)
 		gpu_must(cudaStreamSynchronize(places[(from + i) % among].stream));
@@ -180,7 +182,10 @@ static void copying(void)
 #define RING_WARM    3
 #define WORD         64 /* bytes from one word of the page to the next */
 
-/* Shared by all members before they are forked: a word of each, and of the first the gate that its stream starts behind. */
+/*
+ * Shared by all members before they are forked: a word of each, and of the first the gate that its stream starts
+ * behind.
+ */
 static uint8_t *page;
 
 struct ring {
@@ -253,14 +258,19 @@ static void turns_queue(struct member *member, enum bench_side side)
 	}
 }
 
-/* us a hand-over, as the first member sees it. All streams have their work before its gate opens, so that no call is in the time. */
+/*
+ * us a hand-over, as the first member sees it. All streams have their work before its gate opens, so that no call is in
+ * the time.
+ */
 static double turns(struct member *member, enum bench_side side)
 {
-	uint64_t *gate = (uint64_t *)(void *)(page + GPUS_MAX * WORD), opens = __atomic_load_n(gate, __ATOMIC_RELAXED) + 1, began;
+	uint64_t *gate = (uint64_t *)(void *)(page + GPUS_MAX * WORD),
+		 opens = __atomic_load_n(gate, __ATOMIC_RELAXED) + 1, began;
 
 	clients_meet();
 	if (!member->number)
-		gpu_driver(gpu.StreamWaitValue64(member->stream, member->words + GPUS_MAX * WORD, opens, CU_STREAM_WAIT_VALUE_GEQ));
+		gpu_driver(gpu.StreamWaitValue64(member->stream, member->words + GPUS_MAX * WORD, opens,
+						 CU_STREAM_WAIT_VALUE_GEQ));
 	turns_queue(member, side);
 	clients_meet();
 	began = bench_now_ns();
@@ -310,7 +320,10 @@ static void rings(void)
 
 #define DEATH_SAMPLES 5
 
-/* Made before this process connects. It begins when it is told to, says when it computes, and goes on until it is killed. */
+/*
+ * Made before this process connects. It begins when it is told to, says when it computes, and goes on until it is
+ * killed.
+ */
 struct victim {
 	pid_t pid;
 	int   pidfd, sock;

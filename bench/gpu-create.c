@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu-create.c - gpub_create() on a CUDA device, with a pool that has freed memory (once with a broker that polls while
- * busy) and with none, against cudaMalloc() and cudaIpcGetMemHandle() of that size, which gives memory that is not zeroed. The rows that
- * end in -vmm: with a broker of --export vmm, against the driver's calls that make, export and map such memory.
- * Freeing is not timed: the buffer of the round before is gone, and its memory back, before the next is timed.
+ * busy) and with none, against cudaMalloc() and cudaIpcGetMemHandle() of that size, which gives memory that is not
+ * zeroed. The rows that end in -vmm: with a broker of --export vmm, against the driver's calls that make, export and
+ * map such memory. Freeing is not timed: the buffer of the round before is gone, and its memory back, before the next
+ * is timed.
  */
 #include <unistd.h>
 

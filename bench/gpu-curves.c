@@ -132,8 +132,8 @@ static void opens(const struct member *member)
 }
 
 /* All begin together; the first member says how many that were in a second when all are done. */
-static void timed(const struct member *member, void (*work)(const struct member *), struct bench *bench, enum bench_side side,
-		  unsigned members, bool counts)
+static void timed(const struct member *member, void (*work)(const struct member *), struct bench *bench,
+		  enum bench_side side, unsigned members, bool counts)
 {
 	uint64_t began;
 
@@ -182,7 +182,8 @@ static void gpus(void)
 	char ready;
 
 	bench_broker_start(&broker, GPU_KIND);
-	handles = mmap(NULL, (size_t)devices * sizeof *handles, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	handles = mmap(NULL, (size_t)devices * sizeof *handles, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		       0);
 	if (handles == MAP_FAILED)
 		bench_fail("gpu-curves: no shared memory");
 	sock = gpu_helper(owner);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu-drain.c - a drain of a buffer that another process has mapped and computes beside: until the memory is freed, and how long that
- * process's launches take meanwhile; with a broker that exports descriptors, and with one of CUDA IPC.
+ * gpu-drain.c - a drain of a buffer that another process has mapped and computes beside: until the memory is freed, and
+ * how long that process's launches take meanwhile; with a broker that exports descriptors, and with one of CUDA IPC.
  *
- * The other process, the consumer, has returned its lease in stream order. It launches kernels of BUSY_MS on another stream, one after the
- * other, and has a closer thread (GPUB_BACKGROUND_CLOSE), without which CUDA IPC would close nothing. A launch of a round without a drain
- * is what launches are compared with.
+ * The other process, the consumer, has returned its lease in stream order. It launches kernels of BUSY_MS on another
+ * stream, one after the other, and has a closer thread (GPUB_BACKGROUND_CLOSE), without which CUDA IPC would close
+ * nothing. A launch of a round without a drain is what launches are compared with.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -155,7 +155,8 @@ static void drain(void)
 	bench_begin(&launches[0], "gpu-drain-launch-vmm", "us");
 	bench_begin(&launches[1], "gpu-drain-launch-ipc", "us");
 	for (int i = -WARM; i < ROUNDS; i++) {
-		double launch_ipc, launch_vmm, took_ipc = timed_drain(&ipc, &launch_ipc), took_vmm = timed_drain(&vmm, &launch_vmm);
+		double launch_ipc, launch_vmm, took_ipc = timed_drain(&ipc, &launch_ipc),
+					       took_vmm = timed_drain(&vmm, &launch_vmm);
 
 		bench_round(&times, i, took_ipc, took_vmm);
 		bench_round(&launches[0], i, quiet_launch(&vmm), launch_vmm);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu-first.c - the first acquire of a buffer on a CUDA device, against the bare calls: a request on a socket, and in the
- * process that owns the memory cudaIpcGetMemHandle(), the answer, cudaIpcOpenMemHandle(). With a broker of --export vmm: the answer
- * is a descriptor, which is imported, mapped and made accessible. The client is on one
+ * gpu-first.c - the first acquire of a buffer on a CUDA device, against the bare calls: a request on a socket, and in
+ * the process that owns the memory cudaIpcGetMemHandle(), the answer, cudaIpcOpenMemHandle(). With a broker of --export
+ * vmm: the answer is a descriptor, which is imported, mapped and made accessible. The client is on one
  * processor, the other side on another. Returning and closing are not timed; both sides take turns at going first.
  */
 #include <unistd.h>

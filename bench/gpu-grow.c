@@ -2,11 +2,11 @@
 /*
  * gpu-grow.c - a buffer that grows, on a CUDA device.
  *
- * gpu-grow: a buffer of 1 GiB gets 256 MiB more, and is acquired again; against what a program does without gpub_resize(): it creates a
- * buffer of 1.25 GiB, acquires it, copies what it has, and unlinks the one that it had.
+ * gpu-grow: a buffer of 1 GiB gets 256 MiB more, and is acquired again; against what a program does without
+ * gpub_resize(): it creates a buffer of 1.25 GiB, acquires it, copies what it has, and unlinks the one that it had.
  *
- * gpu-grow-acquire: the acquire behind a growth of 2 MiB, which maps the new memory; against the bare calls: a request on a socket, a
- * descriptor back, which is imported, mapped and made accessible.
+ * gpu-grow-acquire: the acquire behind a growth of 2 MiB, which maps the new memory; against the bare calls: a request
+ * on a socket, a descriptor back, which is imported, mapped and made accessible.
  */
 #include <unistd.h>
 

@@ -71,8 +71,8 @@ static void step(std::vector<part> &parts, size_t d, uint32_t size, uint64_t k)
 		below = parts[d + 1].field[(k - 1) % 2];
 		CHECK(cudaStreamWaitEvent(p.stream, parts[d + 1].done[(k - 1) % 2], 0));
 	}
-	heat_step<<<dim3(grid.grid[0], grid.grid[1], grid.grid[2]), dim3(grid.block[0], grid.block[1], grid.block[2]), 0,
-		    p.stream>>>(p.field[k % 2], p.field[(k - 1) % 2], above, below, p.rows, size, 0.2f);
+	heat_step<<<dim3(grid.grid[0], grid.grid[1], grid.grid[2]), dim3(grid.block[0], grid.block[1], grid.block[2]),
+		    0, p.stream>>>(p.field[k % 2], p.field[(k - 1) % 2], above, below, p.rows, size, 0.2f);
 	CHECK(cudaGetLastError());
 	CHECK(cudaEventRecord(p.done[k % 2], p.stream));
 }

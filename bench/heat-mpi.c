@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * heat-mpi.c - what examples/heat --mpi is compared with: the same stencil and the same order of a step, with MPI and CUDA alone.
+ * heat-mpi.c - what examples/heat --mpi is compared with: the same stencil and the same order of a step, with MPI and
+ * CUDA alone.
  *
  * usage: mpirun -n RANKS heat-mpi SIZE STEPS
  *
- * One rank a GPU, and every edge goes by MPI through pinned memory, inside a machine as between machines. A step queues the kernel of the
- * edges and their copies to the host on a stream of higher priority, then the kernel of the rows between on another one. The
- * CPU exchanges the edges while the device computes those. Rank 0 prints the time per step of STEPS steps behind 50 that warm up, and a
- * sum of the field's bits that is the same for every number of ranks. Owns its memory and touches no broker.
+ * One rank a GPU, and every edge goes by MPI through pinned memory, inside a machine as between machines. A step queues
+ * the kernel of the edges and their copies to the host on a stream of higher priority, then the kernel of the rows
+ * between on another one. The CPU exchanges the edges while the device computes those. Rank 0 prints the time per step
+ * of STEPS steps behind 50 that warm up, and a sum of the field's bits that is the same for every number of ranks. Owns
+ * its memory and touches no broker.
  */
 #include <mpi.h>
 #include <stdlib.h>
@@ -100,14 +102,15 @@ static void part_make(struct part *part, int rank, int size, uint32_t columns)
 
 /* ---- a step ---- */
 
-static void launch(CUfunction kernel, uint32_t rows_computed, float *next, const float *now, const float *above, const float *below,
-		   uint32_t rows, uint32_t columns, cudaStream_t stream)
+static void launch(CUfunction kernel, uint32_t rows_computed, float *next, const float *now, const float *above,
+		   const float *below, uint32_t rows, uint32_t columns, cudaStream_t stream)
 {
 	gpub_launch_config grid = heat_grid(rows_computed, columns, stream);
 	float r = 0.2f;
 	void *arguments[] = { &next, &now, &above, &below, &rows, &columns, &r };
 
-	gpu_driver(gpu.LaunchKernel(kernel, grid.grid[0], grid.grid[1], 1, grid.block[0], 1, 1, 0, stream, arguments, NULL));
+	gpu_driver(gpu.LaunchKernel(kernel, grid.grid[0], grid.grid[1], 1, grid.block[0], 1, 1, 0, stream, arguments,
+				    NULL));
 }
 
 static const float *ghost(const struct part *part, int side, uint64_t k)
@@ -127,7 +130,8 @@ static void edges_out(struct part *part, uint64_t k)
 		const float *row = part->field[k % 2] + (side ? (size_t)(part->rows - 1) * part->columns : 0);
 
 		if (neighbour->out)
-			gpu_must(cudaMemcpyAsync(neighbour->out + k % 2 * part->columns, row, bytes, cudaMemcpyDeviceToHost, part->edges));
+			gpu_must(cudaMemcpyAsync(neighbour->out + k % 2 * part->columns, row, bytes,
+						 cudaMemcpyDeviceToHost, part->edges));
 	}
 	gpu_must(cudaEventRecord(part->copied, part->edges));
 }
@@ -148,15 +152,18 @@ static void edges_exchange(struct part *part, uint64_t k)
 
 		if (!neighbour->out)
 			continue;
-		must_mpi(MPI_Irecv(neighbour->in + at, (int)part->columns, MPI_FLOAT, neighbour->rank, 1, MPI_COMM_WORLD, &requests[count++]));
-		must_mpi(MPI_Isend(neighbour->out + at, (int)part->columns, MPI_FLOAT, neighbour->rank, 1, MPI_COMM_WORLD, &requests[count++]));
+		must_mpi(MPI_Irecv(neighbour->in + at, (int)part->columns, MPI_FLOAT, neighbour->rank, 1,
+				   MPI_COMM_WORLD, &requests[count++]));
+		must_mpi(MPI_Isend(neighbour->out + at, (int)part->columns, MPI_FLOAT, neighbour->rank, 1,
+				   MPI_COMM_WORLD, &requests[count++]));
 	}
 	must_mpi(MPI_Waitall(count, requests, MPI_STATUSES_IGNORE));
 	for (int side = 0; side < 2; side++) {
 		struct neighbour *neighbour = &part->neighbour[side];
 
 		if (neighbour->in)
-			gpu_must(cudaMemcpyAsync(neighbour->ghost + at, neighbour->in + at, bytes, cudaMemcpyHostToDevice, part->edges));
+			gpu_must(cudaMemcpyAsync(neighbour->ghost + at, neighbour->in + at, bytes,
+						 cudaMemcpyHostToDevice, part->edges));
 	}
 }
 
@@ -166,8 +173,8 @@ static void inside_launch(struct part *part, uint64_t k)
 	const float *now = part->field[(k - 1) % 2];
 
 	if (part->rows > 2)
-		launch(part->kernel_step, part->rows - 2, next, now + part->columns, now, now + (size_t)(part->rows - 1) * part->columns,
-		       part->rows - 2, part->columns, part->inside);
+		launch(part->kernel_step, part->rows - 2, next, now + part->columns, now,
+		       now + (size_t)(part->rows - 1) * part->columns, part->rows - 2, part->columns, part->inside);
 	gpu_must(cudaEventRecord(part->inside_done[k % 2], part->inside));
 }
 
@@ -175,8 +182,8 @@ static void step(struct part *part, uint64_t k)
 {
 	gpu_must(cudaStreamWaitEvent(part->edges, part->inside_done[(k - 1) % 2], 0));
 	gpu_must(cudaStreamWaitEvent(part->inside, part->edges_done[(k - 1) % 2], 0));
-	launch(part->kernel_edges, 2, part->field[k % 2], part->field[(k - 1) % 2], ghost(part, 0, k - 1), ghost(part, 1, k - 1), part->rows,
-	       part->columns, part->edges);
+	launch(part->kernel_edges, 2, part->field[k % 2], part->field[(k - 1) % 2], ghost(part, 0, k - 1),
+	       ghost(part, 1, k - 1), part->rows, part->columns, part->edges);
 	gpu_must(cudaEventRecord(part->edges_done[k % 2], part->edges));
 	edges_out(part, k);
 	inside_launch(part, k);
@@ -248,8 +255,8 @@ int main(int argc, char **argv)
 	seconds = steps_run(&part, 1 + WARM, steps);
 	sum = field_sum(&part, WARM + steps);
 	if (rank == 0)
-		printf("%d rank%s, MPI, no broker: time per step: %.2f us, field %016llx\n", ranks, ranks == 1 ? "" : "s",
-		       seconds / (double)steps * 1e6, (unsigned long long)sum);
+		printf("%d rank%s, MPI, no broker: time per step: %.2f us, field %016llx\n", ranks,
+		       ranks == 1 ? "" : "s", seconds / (double)steps * 1e6, (unsigned long long)sum);
 	must_mpi(MPI_Finalize());
 	return 0;
 }

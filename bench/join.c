@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.c - the start and the end of a job of two processes on one machine: mpirun with broker-run --join, against mpirun alone.
+ * join.c - the start and the end of a job of two processes on one machine: mpirun with broker-run --join, against
+ * mpirun alone.
  *
- * The processes do nothing, so the difference is what the broker costs a machine: broker-run becomes the broker, the other joins it, and it
- * ends when both have. Two lines, of the whole and of the difference, for the host device and, where the driver lists one, for CUDA, where
- * the broker's own start of CUDA is in it; the processes of a job that uses CUDA start it at the same time.
+ * The processes do nothing, so the difference is what the broker costs a machine: broker-run becomes the broker, the
+ * other joins it, and it ends when both have. Two lines, of the whole and of the difference, for the host device and,
+ * where the driver lists one, for CUDA, where the broker's own start of CUDA is in it; the processes of a job that uses
+ * CUDA start it at the same time.
  */
 #include <spawn.h>
 #include <string.h>
@@ -38,7 +40,8 @@ static void measure(const char *name, const char *name_more, const char *device)
 	const char       *build = getenv("top_builddir");
 	char              run[4096];
 	const char *const plain[] = { "mpirun", "--oversubscribe", "-n", "2", "true", NULL };
-	const char *const joined[] = { "mpirun", "--oversubscribe", "-n", "2", run, "--quiet", "--join", "--device", device, "--", "true", NULL };
+	const char *const joined[] = { "mpirun", "--oversubscribe", "-n", "2", run, "--quiet",
+				       "--join", "--device", device, "--", "true", NULL };
 	struct bench      bench, more;
 
 	snprintf(run, sizeof run, "%s/broker/broker-run", build ? build : ".");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peer-boost.cc - Boost.Interprocess: find() of a named object in a managed_shared_memory, under the segment's own mutex,
- * and an atomic count up and down.
+ * peer-boost.cc - Boost.Interprocess: find() of a named object in a managed_shared_memory, under the segment's own
+ * mutex, and an atomic count up and down.
  */
 #include <atomic>
 #include <cstring>

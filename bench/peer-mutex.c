@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peer-mutex.c - the peer that one writes oneself: a table in shared memory under a robust process-shared mutex; an acquire
- * looks the name up and counts it under the mutex, a release counts down without.
+ * peer-mutex.c - the peer that one writes oneself: a table in shared memory under a robust process-shared mutex; an
+ * acquire looks the name up and counts it under the mutex, a release counts down without.
  */
 #include <errno.h>
 #include <pthread.h>

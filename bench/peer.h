@@ -3,8 +3,8 @@
  * peer.h - a program that compares acquiring and releasing a mapped buffer by name with another way to look up a shared
  * resource by name, in turn, in one process and in two at the same time.
  *
- * A peer gives four functions. It is given what helps it: everything is mapped, warm and on tmpfs, and nothing is written
- * to it while it is timed.
+ * A peer gives four functions. It is given what helps it: everything is mapped, warm and on tmpfs, and nothing is
+ * written to it while it is timed.
  */
 #ifndef GPUB_BENCH_PEER_H
 #define GPUB_BENCH_PEER_H
@@ -17,7 +17,8 @@ extern "C" {
 
 struct peer {
 	const char *name;                      /* of the lines: "peer-NAME", "peer-NAME-2" */
-	void      (*make)(const char *folder); /* once, before the clients: puts PEER_NAMES names (clients_name()) there */
+	/* once, before the clients: puts PEER_NAMES names (clients_name()) there */
+	void      (*make)(const char *folder);
 	void      (*open)(const char *folder); /* in each client */
 	void      (*round)(const char *name);  /* acquires and releases it */
 	void      (*close)(void);              /* once, behind the clients */

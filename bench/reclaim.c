@@ -3,9 +3,9 @@
  * reclaim.c - a client that holds 1,000 leases is killed: from the moment that its pidfd is readable,
  *
  * "reclaim-books": until gpub_stat() says that nobody maps the buffer that it acquired last;
- * "reclaim-memory": until a gpub_create() that waits, since the device is full of what that client alone held, has memory:
- * that create's answer, less what the same create takes where memory is free. Here the leases are four each on 250 buffers
- * that are an allocation of their own.
+ * "reclaim-memory": until a gpub_create() that waits, since the device is full of what that client alone held, has
+ * memory: that create's answer, less what the same create takes where memory is free. Here the leases are four each on
+ * 250 buffers that are an allocation of their own.
  */
 #include <poll.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * renew.c - gpub_renew() and gpub_return() of a mapped buffer that nobody else uses, against the least that could publish
- * a hold: an exchange in a slot of one's own, a look whether the generation is still the same, a store that clears it.
+ * renew.c - gpub_renew() and gpub_return() of a mapped buffer that nobody else uses, against the least that could
+ * publish a hold: an exchange in a slot of one's own, a look whether the generation is still the same, a store that
+ * clears it.
  *
  * One line each: a process, and as many as there are processors, on one buffer; as many threads of a process, on one
  * buffer and on one each. Flat means that the lines say the same.

@@ -3,8 +3,8 @@
  * size.c - a broker with 100,000 buffers: what one costs it in memory, what a session costs it, and what acquiring by
  * name costs a process that maps them all, in an order without pattern.
  *
- * Memory is what /proc says is resident in the broker (Rss, its share of the board among it), behind less before. The status
- * file, of which a broker may have any part mapped at a time, has a row of its own: what it grew by.
+ * Memory is what /proc says is resident in the broker (Rss, its share of the board among it), behind less before. The
+ * status file, of which a broker may have any part mapped at a time, has a row of its own: what it grew by.
  */
 #include <string.h>
 #include <unistd.h>
@@ -42,7 +42,8 @@ static double memory(pid_t pid, bool status)
 		unsigned long begin, end;
 
 		if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) {
-			is_status = strstr(line, "/dev/shm/#"); /* it was made without a name: that is how the kernel shows it */
+			/* it was made without a name: that is how the kernel shows it */
+			is_status = strstr(line, "/dev/shm/#");
 			size += is_status ? (double)(end - begin) : 0;
 		}
 		if (!is_status && !strncmp(line, "Rss:", 4))

@@ -4,7 +4,8 @@
  * client on one processor and the other side on another.
  *
  * "first-acquire-slab": small buffers of one owner lie in one allocation; one of them is held throughout.
- * "first-acquire-recycled": a buffer was returned in stream order and unlinked, and one of the same size took its place.
+ * "first-acquire-recycled": a buffer was returned in stream order and unlinked, and one of the same size took its
+ * place.
  */
 #include "bench.h"
 #include "clients.h"

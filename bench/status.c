@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status.c - what a change costs a broker that has 100,000 buffers, against one that has 10: the status file among it, which
- * follows each change before the answer.
+ * status.c - what a change costs a broker that has 100,000 buffers, against one that has 10: the status file among it,
+ * which follows each change before the answer.
  *
- * The change is of a buffer's mode. Its cost is the broker's own processor time, as the kernel counts it, over many of them: the
- * way of a message between two processors is in neither.
+ * The change is of a buffer's mode. Its cost is the broker's own processor time, as the kernel counts it, over many of
+ * them: the way of a message between two processors is in neither.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -66,7 +66,8 @@ static void heat_rows(void **args, size_t stride)
 	for (size_t i = 0; columns && i < rows; i += stride) {
 		const float *row = now + i * columns;
 
-		heat_row(next + i * columns, row, i ? row - columns : above, i + 1 < rows ? row + columns : below, columns, r);
+		heat_row(next + i * columns, row, i ? row - columns : above, i + 1 < rows ? row + columns : below,
+			 columns, r);
 	}
 }
 

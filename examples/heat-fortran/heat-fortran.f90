@@ -1,15 +1,17 @@
 ! SPDX-License-Identifier: Apache-2.0
 !
-! heat-fortran.f90 - a worker of a heat simulation in Fortran: several processes, each with its rows, on the host device.
+! heat-fortran.f90 - a worker of a heat simulation in Fortran: several processes, each with its rows, on the host
+! device.
 !
 !     broker-run -n 4 --device host -- heat-fortran                 a grid of 120 x 96, 300 steps
 !     broker-run -n 4 --device host -- heat-fortran 64 48 1000      rows, columns, steps
 !
-! Worker r owns the buffer heat-fortran/r, float64[2,rows,columns]: in Fortran field(columns, rows, 2), two fields of its rows.
-! Step k reads field k-1 and writes field k, which lie in turn in the first and the second one. It reads the edge rows of the
-! workers above and below directly from their buffers. The timeline of a buffer is the number of fields that are there: 1 with
-! the initial field, k+1 after step k. A worker begins step k when both neighbours are at k, so a neighbour has also read what
-! step k overwrites. Worker 0 compares the whole field with the closed form, says so by one more value, and all end.
+! Worker r owns the buffer heat-fortran/r, float64[2,rows,columns]: in Fortran field(columns, rows, 2), two fields of
+! its rows. Step k reads field k-1 and writes field k, which lie in turn in the first and the second one. It reads the
+! edge rows of the workers above and below directly from their buffers. The timeline of a buffer is the number of fields
+! that are there: 1 with the initial field, k+1 after step k. A worker begins step k when both neighbours are at k, so a
+! neighbour has also read what step k overwrites. Worker 0 compares the whole field with the closed form, says so by one
+! more value, and all end.
 !
 ! The initial field sin(pi i/(ny+1)) sin(pi j/(nx+1)) is an eigenvector of the step: each step multiplies it by decay().
 ! Owns its own buffer; a worker that fails ends at once, and the broker releases the others.

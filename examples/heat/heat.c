@@ -3,8 +3,8 @@
  * heat.c - a worker of the heat simulation: the order of its steps, and the closing report.
  *
  * A small simulation of several processes: each worker holds its rows of the grid in two buffers that the broker owns,
- * and reads its neighbours' edge rows directly from theirs. Each uses the device that broker-run's --map gives it, or the next one
- * that the broker serves.
+ * and reads its neighbours' edge rows directly from theirs. Each uses the device that broker-run's --map gives it, or
+ * the next one that the broker serves.
  *
  * A worker that fails prints why and ends at once, without gpub_disconnect(). The broker takes it for dead and ends its
  * timelines, so the other workers stop instead of waiting for its rows.
@@ -42,8 +42,8 @@ static int start_check(const struct options *options)
 {
 	if (options->ny >= options->size)
 		return 0;
-	heat_refuse("a grid of %u rows cannot be spread over %u workers; take a larger --size or fewer workers", options->ny,
-		    options->size);
+	heat_refuse("a grid of %u rows cannot be spread over %u workers; take a larger --size or fewer workers",
+		    options->ny, options->size);
 	return -1;
 }
 

@@ -3,7 +3,8 @@
  * heat.h - what the files of the heat example share.
  *
  * heat is one worker of a simulation: rank RANK of SIZE, which broker-run(1) sets in GPUBROKER_RANK and
- * GPUBROKER_SIZE. With --mpi those are the workers of one machine of several, and MPI counts all. The files, in the order in which a run passes through them:
+ * GPUBROKER_SIZE. With --mpi those are the workers of one machine of several, and MPI counts all. The files, in the
+ * order in which a run passes through them:
  *
  *   options.c   the command line and the environment
  *   image.c     the initial field from a PNG or PGM file
@@ -123,8 +124,8 @@ double field_bound(const struct options *options);
 
 /*
  * The values of timelines. Buffer 0 of a worker: published, with its initial field; then, once the worker has met all
- * that it needs, the number of steps whose edges are done; at last one more, with the inside of the last step. Buffer 1 of
- * a machine's first rank: published; all have met; rank 0 has the result.
+ * that it needs, the number of steps whose edges are done; at last one more, with the inside of the last step. Buffer 1
+ * of a machine's first rank: published; all have met; rank 0 has the result.
  */
 #define PEER_PUBLISHED  1u
 #define PEER_STEP(done) ((uint64_t)(done) + 2)
@@ -151,7 +152,9 @@ const float *links_row(const struct heat *heat, const struct link *link, unsigne
 /* Behind the kernel of the edges of step k: takes out what the other machines are to get. */
 int links_queue(struct heat *heat, uint64_t k);
 
-/* Exchanges it. By MPI the edges must be done, and the call returns when the neighbours' have come; by NCCL it queues. */
+/*
+ * Exchanges it. By MPI the edges must be done, and the call returns when the neighbours' have come; by NCCL it queues.
+ */
 int links_exchange(struct heat *heat, uint64_t k);
 
 /* ---- solver.c ---- */

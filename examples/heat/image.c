@@ -119,7 +119,8 @@ static int pgm_plain(struct image *image, uint32_t most)
 
 	for (size_t i = 0; i < count; i++) {
 		if (pgm_number(image->file, most, &value))
-			return image_refuse(image, "this PGM ends early, or has a value that is no number or too large");
+			return image_refuse(image,
+					    "this PGM ends early, or has a value that is no number or too large");
 		image->pixels[i] = (float)((double)value / most);
 	}
 	return 0;
@@ -152,8 +153,8 @@ static int pgm_read(struct image *image, bool plain)
 
 	if (fseek(image->file, 2, SEEK_SET) || pgm_number(image->file, UINT32_MAX / 11, &columns) ||
 	    pgm_number(image->file, UINT32_MAX / 11, &rows) || pgm_number(image->file, 65535, &most) || most == 0)
-		return image_refuse(image, "its PGM header is damaged; it must give width, height and a largest value up "
-					   "to 65535");
+		return image_refuse(image, "its PGM header is damaged; it must give width, height and a largest value "
+					   "up to 65535");
 	if (image_size(image, rows, columns))
 		return -1;
 	width = most > 255 ? 2 : 1;

@@ -2,11 +2,12 @@
 /*
  * links.c - edges to and from the neighbours on other machines.
  *
- * Where a neighbour's buffer cannot be acquired, its edge row comes into a buffer of this worker's own, the ghost, with one row for
- * even steps and one for odd. By MPI a step's rows pass through pinned host memory: the device copies its edge out behind the kernel
- * of the edges, the CPU exchanges it when the timeline says that it is there, while the device computes the inside, and queues the
- * copy into the ghost before the next step. So nothing is queued that waits for another machine, and a stream that is
- * shared by all (gpub_signal_on(3), "Waiting streams block others") works, too. By NCCL all of that is queued.
+ * Where a neighbour's buffer cannot be acquired, its edge row comes into a buffer of this worker's own, the ghost, with
+ * one row for even steps and one for odd. By MPI a step's rows pass through pinned host memory: the device copies its
+ * edge out behind the kernel of the edges, the CPU exchanges it when the timeline says that it is there, while the
+ * device computes the inside, and queues the copy into the ghost before the next step. So nothing is queued that waits
+ * for another machine, and a stream that is shared by all (gpub_signal_on(3), "Waiting streams block others") works,
+ * too. By NCCL all of that is queued.
  *
  * Owns the ghosts, their leases and the pinned memory.
  */
@@ -91,7 +92,8 @@ int links_queue(struct heat *heat, uint64_t k)
 	size_t       columns = heat->options.nx;
 
 	for (struct link *link = heat->link; link < heat->link + 2; link++)
-		if (link->out && gpub_copy_on(heat->client, link->out + k % 2 * columns, own + link->row * columns, row_bytes(heat), heat->edges))
+		if (link->out && gpub_copy_on(heat->client, link->out + k % 2 * columns, own + link->row * columns,
+					      row_bytes(heat), heat->edges))
 			return heat_fail("cannot copy an edge from the device: %s", gpub_strerror_last());
 	return 0;
 }
@@ -105,7 +107,8 @@ int links_exchange(struct heat *heat, uint64_t k)
 	if (machines_swap(heat, k))
 		return -1;
 	for (struct link *link = heat->link; link < heat->link + 2; link++)
-		if (link->in && gpub_copy_on(heat->client, (float *)link->ghost.ptr + at, link->in + at, row_bytes(heat), heat->edges))
+		if (link->in && gpub_copy_on(heat->client, (float *)link->ghost.ptr + at, link->in + at,
+					     row_bytes(heat), heat->edges))
 			return heat_fail("cannot copy an edge to the device: %s", gpub_strerror_last());
 	return 0;
 }

@@ -2,9 +2,10 @@
 /*
  * machines-mpi.c - the workers of all machines, by MPI. See machines.h.
  *
- * Owns the communicator. A network that is cut is no error of MPI. So from the meeting to the last row each wait for another machine has
- * a limit: options.timeout_s in which nothing comes. What MPI does before, and its end, have none. Never touches a device: what is
- * sent lies in host memory.
+ * Owns the communicator. A network that is cut is no error of MPI. So from the meeting to the last row each wait for
+ * another machine has
+ * a limit: options.timeout_s in which nothing comes. What MPI does before, and its end, have none. Never touches a
+ * device: what is sent lies in host memory.
  */
 #include <mpi.h>
 #include <sched.h>
@@ -37,8 +38,9 @@ int machines_start(struct options *options)
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if ((unsigned)size > HEAT_RANKS || (unsigned)size < options->size) {
-		heat_refuse("--mpi: MPI has %d of this job's workers, and %u are on this machine; MPI must have all, at most %u: start them with "
-			    "mpirun -n 8 broker-run --join -- heat --mpi", size, options->size, HEAT_RANKS);
+		heat_refuse("--mpi: MPI has %d of this job's workers, and %u are on this machine; MPI must have all, "
+			    "at most %u: start them with mpirun -n 8 broker-run --join -- heat --mpi",
+			    size, options->size, HEAT_RANKS);
 		MPI_Finalize();
 		return -1;
 	}
@@ -126,8 +128,9 @@ static int requests_await(MPI_Request *requests, int count, unsigned limit_s, co
 			left--;
 			moved = heat_now();
 		} else if (heat_now() - moved > limit_s) {
-			return heat_fail("%s: nothing came from another machine for %u s; is the network cut, or a worker there stopped?", what,
-					 limit_s);
+			return heat_fail("%s: nothing came from another machine for %u s; is the network cut, or a "
+					 "worker there stopped?",
+					 what, limit_s);
 		} else {
 			sched_yield();
 		}
@@ -140,8 +143,9 @@ int machines_meet(const struct heat *heat)
 	MPI_Request all;
 	int         error = MPI_Ibarrier(workers, &all);
 
-	return error == MPI_SUCCESS ? requests_await(&all, 1, heat->options.timeout_s, "meeting the workers of all machines") :
-				      mpi_fail("cannot meet the workers of all machines", error);
+	return error == MPI_SUCCESS ?
+		       requests_await(&all, 1, heat->options.timeout_s, "meeting the workers of all machines") :
+		       mpi_fail("cannot meet the workers of all machines", error);
 }
 
 /* ---- edges ---- */
@@ -158,9 +162,11 @@ int machines_swap(const struct heat *heat, uint64_t k)
 		if (!link->ghost.client)
 			continue;
 		if (error == MPI_SUCCESS)
-			error = MPI_Irecv(link->in + at, columns, MPI_FLOAT, (int)link->rank, TAG_EDGE, workers, &requests[count++]);
+			error = MPI_Irecv(link->in + at, columns, MPI_FLOAT, (int)link->rank, TAG_EDGE, workers,
+					  &requests[count++]);
 		if (error == MPI_SUCCESS)
-			error = MPI_Isend(link->out + at, columns, MPI_FLOAT, (int)link->rank, TAG_EDGE, workers, &requests[count++]);
+			error = MPI_Isend(link->out + at, columns, MPI_FLOAT, (int)link->rank, TAG_EDGE, workers,
+					  &requests[count++]);
 	}
 	if (error != MPI_SUCCESS)
 		return mpi_fail("cannot exchange edges", error);
@@ -200,7 +206,8 @@ static size_t share_blocks(const struct heat *heat, unsigned rank)
 }
 
 /* Sends a share in blocks, or with receive receives it, and adds as many requests. */
-static int share_start(const struct heat *heat, unsigned rank, float *cells, bool receive, MPI_Request *requests, int *count)
+static int share_start(const struct heat *heat, unsigned rank, float *cells, bool receive, MPI_Request *requests,
+		       int *count)
 {
 	size_t left = share_cells(heat, rank);
 	int    error = MPI_SUCCESS;
@@ -217,7 +224,8 @@ static int share_start(const struct heat *heat, unsigned rank, float *cells, boo
 }
 
 /* The requests of the shares of ranks first to last - 1. */
-static int shares_move(const struct heat *heat, unsigned first, unsigned last, float *cells, bool receive, const char *what)
+static int shares_move(const struct heat *heat, unsigned first, unsigned last, float *cells, bool receive,
+		       const char *what)
 {
 	MPI_Request *requests;
 	size_t       blocks = 0;
@@ -232,7 +240,8 @@ static int shares_move(const struct heat *heat, unsigned first, unsigned last, f
 		error = share_start(heat, rank, cells, receive, requests, &count);
 		cells += share_cells(heat, rank);
 	}
-	result = error == MPI_SUCCESS ? requests_await(requests, count, heat->options.timeout_s, what) : mpi_fail(what, error);
+	result = error == MPI_SUCCESS ? requests_await(requests, count, heat->options.timeout_s, what) :
+					mpi_fail(what, error);
 	free(requests);
 	return result;
 }
@@ -249,5 +258,6 @@ int machines_collect(const struct heat *heat, float *field)
 
 int machines_deliver(const struct heat *heat, float *rows)
 {
-	return shares_move(heat, heat->options.rank, heat->options.rank + 1, rows, false, "sending the rows to worker 0");
+	return shares_move(heat, heat->options.rank, heat->options.rank + 1, rows, false,
+			   "sending the rows to worker 0");
 }

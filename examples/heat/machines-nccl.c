@@ -2,9 +2,9 @@
 /*
  * machines-nccl.c - edges to and from another machine by NCCL, in stream order: no CPU waits. See machines.h.
  *
- * Each link has a communicator of two, the upper worker and the lower one, so that workers may share a GPU with others of their
- * machine. The links of a row of workers are opened from the top down, each by two workers that wait for each other. If the network is
- * cut, a stream waits for ever; the solver notices that no step ends. Owns the communicators.
+ * Each link has a communicator of two, the upper worker and the lower one, so that workers may share a GPU with others
+ * of their machine. The links of a row of workers are opened from the top down, each by two workers that wait for each
+ * other. If the network is cut, a stream waits for ever; the solver notices that no step ends. Owns the communicators.
  */
 #include <dlfcn.h>
 #include <nccl.h>
@@ -92,9 +92,11 @@ int nccl_swap(const struct heat *heat, uint64_t k)
 		if (!link->nccl)
 			continue;
 		if (result == ncclSuccess)
-			result = nccl.Send(own + (size_t)link->row * columns, columns, ncclFloat, other, link->nccl, heat->edges);
+			result = nccl.Send(own + (size_t)link->row * columns, columns, ncclFloat, other, link->nccl,
+					   heat->edges);
 		if (result == ncclSuccess)
-			result = nccl.Recv((float *)link->ghost.ptr + k % 2 * columns, columns, ncclFloat, other, link->nccl, heat->edges);
+			result = nccl.Recv((float *)link->ghost.ptr + k % 2 * columns, columns, ncclFloat, other,
+					   link->nccl, heat->edges);
 	}
 	ended = nccl.GroupEnd();
 	if (result == ncclSuccess)

@@ -2,9 +2,10 @@
 /*
  * machines.h - what heat needs of other machines.
  *
- * A broker's names are its machine's own. So a worker acquires the buffers of those on its machine (peers.c), and exchanges edges
- * with a neighbour on another one (links.c). machines-mpi.c does that by MPI, machines-nccl.c by NCCL in stream order. Where
- * heat was built without them, machines.c refuses --mpi and --nccl, and nothing of the rest is called.
+ * A broker's names are its machine's own. So a worker acquires the buffers of those on its machine (peers.c), and
+ * exchanges edges with a neighbour on another one (links.c). machines-mpi.c does that by MPI, machines-nccl.c by NCCL
+ * in stream order. Where heat was built without them, machines.c refuses --mpi and --nccl, and nothing of the rest is
+ * called.
  */
 #ifndef HEAT_MACHINES_H
 #define HEAT_MACHINES_H
@@ -14,7 +15,9 @@
 /* Joins MPI's job. options->size becomes the number of all workers; the rank is not known before machines_place(). */
 int machines_start(struct options *options);
 
-/* Connected: finds out who is on this machine, and numbers all so that the workers of a machine have neighbouring rows. */
+/*
+ * Connected: finds out who is on this machine, and numbers all so that the workers of a machine have neighbouring rows.
+ */
 int machines_place(struct heat *heat);
 
 /* Until all workers of all machines are here. */

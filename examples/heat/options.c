@@ -35,8 +35,10 @@ static const struct {
 	{ "png", "FILE", NULL, "write the result as a picture in colour", NULL, offsetof(struct options, png) },
 	{ "kernels", "MODULE", "kernels", "the module of kernels, without its ending", NULL,
 	  offsetof(struct options, kernels) },
-	{ "timeout", "SECONDS", "20", "wait that long for another worker to appear, or another machine", take_timeout, 0 },
-	{ "mpi", NULL, NULL, "the workers are on several machines: mpirun broker-run --join -- heat --mpi", take_mpi, 0 },
+	{ "timeout", "SECONDS", "20", "wait that long for another worker to appear, or another machine", take_timeout,
+	  0 },
+	{ "mpi", NULL, NULL, "the workers are on several machines: mpirun broker-run --join -- heat --mpi", take_mpi,
+	  0 },
 	{ "nccl", NULL, NULL, "the same, with the edges between machines by NCCL", take_nccl, 0 },
 	{ "help", NULL, NULL, "show this and exit", NULL, 0 },
 };
@@ -143,13 +145,14 @@ static void options_help(void)
 
 static int options_environment(struct options *options)
 {
-	const char *rank = getenv("GPUBROKER_RANK"), *size = getenv("GPUBROKER_SIZE"), *device = getenv("GPUBROKER_DEVICE"), *rest;
+	const char *rank = getenv("GPUBROKER_RANK"), *size = getenv("GPUBROKER_SIZE"),
+		   *device = getenv("GPUBROKER_DEVICE"), *rest;
 	uint64_t    value = 0, count = 1, ordinal;
 
 	if (!rank != !size || (size && take_number(size, '\0', 1, HEAT_RANKS, &count, &rest)) ||
 	    (rank && take_number(rank, '\0', 0, count - 1, &value, &rest))) {
-		heat_refuse("GPUBROKER_RANK and GPUBROKER_SIZE must be a rank and a number of workers from 1 to %u, or both "
-			    "absent; start heat with broker-run",
+		heat_refuse("GPUBROKER_RANK and GPUBROKER_SIZE must be a rank and a number of workers from 1 to %u, or "
+			    "both absent; start heat with broker-run",
 			    HEAT_RANKS);
 		return -1;
 	}
@@ -196,7 +199,8 @@ static int options_check(struct options *options)
 	if (!options->input && !options->ny)
 		options->ny = options->nx = 512;
 	if (!options->input && (options->m > options->ny || options->n > options->nx)) {
-		heat_refuse("--mode %u,%u has more half waves than the grid of %ux%u has points; give at most that many",
+		heat_refuse("--mode %u,%u has more half waves than the grid of %ux%u has points; give at most that "
+			    "many",
 			    options->m, options->n, options->ny, options->nx);
 		return -1;
 	}

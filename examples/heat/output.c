@@ -172,7 +172,9 @@ static void picture_measure(struct picture *picture)
 
 static int picture_write(FILE *file, const struct options *options, const float *field)
 {
-	struct picture picture = { .field = field, .ny = options->ny, .nx = options->nx, .file = file, .path = options->png };
+	struct picture picture = {
+		.field = field, .ny = options->ny, .nx = options->nx, .file = file, .path = options->png
+	};
 	int            result = -1;
 
 	picture_measure(&picture);

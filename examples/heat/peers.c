@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peers.c - the buffers of the workers on this machine: each makes its own two, finds the others' by name, and watches their
- * timelines.
+ * peers.c - the buffers of the workers on this machine: each makes its own two, finds the others' by name, and watches
+ * their timelines.
  *
- * Owns the leases in heat->peers, all held from peers_meet() to peers_leave(): a rank holds its own buffers (to read and
- * write), those of the ranks above and below it, and buffer 1 of the machine's first rank, which holds everybody's.
+ * Owns the leases in heat->peers, all held from peers_meet() to peers_leave(): a rank holds its own buffers (to read
+ * and write), those of the ranks above and below it, and buffer 1 of the machine's first rank, which holds everybody's.
  *
  * The buffers are ephemeral: the broker removes their names when their worker's session ends. That is safe, because
  * each worker acquires all its leases before any goes on (peers_meet()). It is useful, because a missing name means
@@ -111,8 +111,9 @@ static int peer_place(struct heat *heat, unsigned rank, uint8_t uuid[16])
 }
 
 /*
- * Sets heat->overlap: a neighbour is on another device or machine. Under MPS two workers of one device do so as well, since otherwise both
- * wait at a time (bench/README.md). Without MPS the device is given to one process after the other, and a stream more makes that worse.
+ * Sets heat->overlap: a neighbour is on another device or machine. Under MPS two workers of one device do so as well,
+ * since otherwise both wait at a time (bench/README.md). Without MPS the device is given to one process after the
+ * other, and a stream more makes that worse.
  */
 static int peers_compare(struct heat *heat)
 {
@@ -160,12 +161,14 @@ static int machine_meet(struct heat *heat)
 }
 
 /*
- * A barrier: each worker signals that it holds all the leases that it needs, and the machine's first rank signals when all have.
- * After that no name is needed, and a timeline shows the end of each worker. Rank 0's clock starts at a common point, too.
+ * A barrier: each worker signals that it holds all the leases that it needs, and the machine's first rank signals when
+ * all have. After that no name is needed, and a timeline shows the end of each worker. Rank 0's clock starts at a
+ * common point, too.
  */
 int peers_meet(struct heat *heat)
 {
-	if (peers_acquire(heat) || peers_compare(heat) || peers_await(heat) || peers_tell(heat, 0, PEER_STEP(0)) || machine_meet(heat))
+	if (peers_acquire(heat) || peers_compare(heat) || peers_await(heat) || peers_tell(heat, 0, PEER_STEP(0)) ||
+	    machine_meet(heat))
 		return -1;
 	return heat->options.mpi ? machines_meet(heat) : 0;
 }

@@ -3,26 +3,27 @@
  * solver.c - the time steps, ordered on the device, and the gathering of the result.
  *
  * Step k (1, 2, ...) reads the field of step k-1 from the buffers number (k-1) % 2, this worker's own and the
- * edge rows of the workers above and below, and writes buffer k % 2. Where a neighbour is on another device or machine (heat->overlap),
- * the edges, the worker's own first and last row, come first. So they reach it while the rows between them are computed: each has a
- * stream of its own. The timeline of a worker's buffer 0 counts: PEER_STEP(k) is "the edges of step k are there, and all of step
- * k-1". For each step such a worker queues
+ * edge rows of the workers above and below, and writes buffer k % 2. Where a neighbour is on another device or machine
+ * (heat->overlap), the edges, the worker's own first and last row, come first. So they reach it while the rows between
+ * them are computed: each has a stream of its own. The timeline of a worker's buffer 0 counts: PEER_STEP(k) is "the
+ * edges of step k are there, and all of step k-1". For each step such a worker queues
  *     edges:   wait until the worker above, and the one below, are at PEER_STEP(k-1), and for the inside of step k-1;
  *              the kernel of the edges; signal PEER_STEP(k)
  *     inside:  wait for the edges of step k-1; the kernel of the rows between
  * and that orders all directions:
- *   - what step k reads: the neighbour's edge in buffer (k-1) % 2 is complete, since the edges of its step k-1 are done;
- *   - what step k overwrites: buffer k % 2 holds step k-2, whose edges the neighbours read for those of their step k-1: done
- *     too. What is inside nobody else reads.
- * So two neighbours are never more than one step apart, and nothing but the device waits. All this would also work if both
- * streams were one (gpub_signal_on(3), "Waiting streams block others"). Other workers compute all rows by one kernel, between the wait and
- * the signal: their device has rows of more workers to compute meanwhile.
+ *   - what step k reads: the neighbour's edge in buffer (k-1) % 2 is complete, since the edges of its step k-1 are
+ *     done;
+ *   - what step k overwrites: buffer k % 2 holds step k-2, whose edges the neighbours read for those of their step k-1:
+ *     done too. What is inside nobody else reads.
+ * So two neighbours are never more than one step apart, and nothing but the device waits. All this would also work if
+ * both streams were one (gpub_signal_on(3), "Waiting streams block others"). Other workers compute all rows by one
+ * kernel, between the wait and the signal: their device has rows of more workers to compute meanwhile.
  *
  * The CPU runs ahead of the device by QUEUE_DEPTH steps at most. Then it does not block in a synchronisation but sleeps
- * and polls: its own timeline for the progress, and its neighbours' for their death. The broker releases the waits for a
- * dead neighbour, so the steps after them compute nonsense. So a worker that gets -EOWNERDEAD stops, without
- * disconnecting, and its own neighbours learn of it in the same way. If the broker dies as well, nobody releases a wait,
- * but every poll returns an error and ends this worker.
+ * and polls: its own timeline for the progress, and its neighbours' for their death. The broker releases the waits for
+ * a dead neighbour, so the steps after them compute nonsense. So a worker that gets -EOWNERDEAD stops, without
+ * disconnecting, and its own neighbours learn of it in the same way. If the broker dies as well, nobody releases a
+ * wait, but every poll returns an error and ends this worker.
  *
  * Owns nothing; holds no lease itself.
  */
@@ -34,7 +35,7 @@
 #include "machines.h"
 #include "kernels/kernels.h"
 
-#define ALONE_EVERY 16u   /* steps between two signals that only this worker reads: each keeps the device for a moment */
+#define ALONE_EVERY 16u   /* steps between two signals that only this worker reads: each keeps the device busy */
 #define QUEUE_DEPTH 128u  /* steps; four commands each on either stream */
 #define SPINS       2000u /* scans of a timeline, before the CPU sleeps between them */
 #define STALL       1.0   /* seconds without a step after which the device is asked whether it still works */
@@ -78,7 +79,8 @@ static const float *row_below(const struct heat *heat, unsigned which)
 
 	if (rank + 1 == heat->options.size)
 		return NULL;
-	return heat_near(heat, rank + 1) ? heat->peers[rank + 1].buffer[which].ptr : links_row(heat, &heat->link[1], which);
+	return heat_near(heat, rank + 1) ? heat->peers[rank + 1].buffer[which].ptr :
+					   links_row(heat, &heat->link[1], which);
 }
 
 static struct stride solver_stride(const struct heat *heat, unsigned target)
@@ -156,12 +158,16 @@ static int step_signal(const struct heat *heat, uint64_t k)
 	return gpub_signal_on(&heat->peers[heat->options.rank].buffer[0], PEER_STEP(k), heat->edges);
 }
 
-/* All rows by one kernel: while a neighbour waits for its edge, the device computes others' rows. A lone worker signals for itself. */
+/*
+ * All rows by one kernel: while a neighbour waits for its edge, the device computes others' rows. A lone worker signals
+ * for itself.
+ */
 static int step_whole(struct heat *heat, struct stride *stride, uint64_t k)
 {
 	bool awaited = heat->options.size > 1 || k % ALONE_EVERY == 0;
 
-	return edges_wait(heat, k) || stride_launch(heat, heat->kernel_step, stride, stride->rows) || (awaited && step_signal(heat, k));
+	return edges_wait(heat, k) || stride_launch(heat, heat->kernel_step, stride, stride->rows) ||
+	       (awaited && step_signal(heat, k));
 }
 
 static int step_overlapped(struct heat *heat, struct stride *stride, uint64_t k)
@@ -218,7 +224,8 @@ static int solver_look(struct solver *solver)
 	if (done > solver->done)
 		solver->moved = heat_now();
 	solver->done = done;
-	progress_show(&heat->options, done < heat->options.steps ? done : heat->options.steps, heat_now() - solver->began);
+	progress_show(&heat->options, done < heat->options.steps ? done : heat->options.steps,
+		      heat_now() - solver->began);
 	return 0;
 }
 
@@ -239,7 +246,8 @@ static int solver_stalls(struct solver *solver)
 	double       now = heat_now();
 
 	if (heat->options.nccl && links_any(heat) && now - solver->moved > heat->options.timeout_s)
-		return heat_fail("no step ended for %u s; is the network to another machine cut, or a worker there stopped?",
+		return heat_fail("no step ended for %u s; is the network to another machine cut, or a worker there "
+				 "stopped?",
 				 heat->options.timeout_s);
 	if (now - solver->moved < STALL || now - solver->probed < STALL)
 		return 0;
@@ -375,7 +383,8 @@ static int gather_deliver(struct heat *heat)
 
 	if (!rows)
 		return heat_fail("no memory for this worker's rows, %zu bytes", size);
-	if (gpub_copy_on(heat->client, rows, heat->peers[heat->options.rank].buffer[heat->options.steps % 2].ptr, size, heat->inside) ||
+	if (gpub_copy_on(heat->client, rows, heat->peers[heat->options.rank].buffer[heat->options.steps % 2].ptr, size,
+			 heat->inside) ||
 	    gpub_stream_sync(heat->inside))
 		result = heat_fail("cannot fetch the result: %s", gpub_strerror_last());
 	else
@@ -385,10 +394,11 @@ static int gather_deliver(struct heat *heat)
 }
 
 /*
- * Rank 0 holds leases on all buffers of its machine. When it has seen all ranks finish, it copies the buffers out and signals that on
- * its second timeline; the others stay until they see that. No rank waits for one that waits for it, so the end cannot
- * deadlock. When rank 0 has the result, every rank is done with its neighbours' timelines or finds them complete, so a
- * rank that leaves first is not taken for dead. Workers on other machines send their rows, and may leave then.
+ * Rank 0 holds leases on all buffers of its machine. When it has seen all ranks finish, it copies the buffers out and
+ * signals that on its second timeline; the others stay until they see that. No rank waits for one that waits for it, so
+ * the end cannot deadlock. When rank 0 has the result, every rank is done with its neighbours' timelines or finds them
+ * complete, so a rank that leaves first is not taken for dead. Workers on other machines send their rows, and may leave
+ * then.
  */
 int solver_gather(struct heat *heat, float **field)
 {

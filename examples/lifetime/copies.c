@@ -103,7 +103,8 @@ static void copy_leases(struct worker *worker)
 	snprintf(name, sizeof(name), "copies/lease/%u", worker->rank);
 	lease = make_buffer(worker, name, BUFFER, GPUB_TIMELINE);
 	launch_fill(worker, lease.ptr, BUFFER / sizeof(uint32_t));
-	check(return_everywhere(&lease) == 1, "%d threads return copies of one lease at once: one gives it back", THREADS);
+	check(return_everywhere(&lease) == 1, "%d threads return copies of one lease at once: one gives it back",
+	      THREADS);
 	must(gpub_renew(&lease), "hold the buffer again");
 	try_stale_copy(worker, &lease);
 	must(gpub_renew(&lease), "hold the buffer again");

@@ -71,7 +71,8 @@ static uint64_t device_sum(struct run *run, int device)
 	uint64_t sum = 0;
 
 	must(gpub_set_device(run->worker.client, device), "choose a device");
-	must(gpub_copy_on(run->worker.client, &sum, run->sum[device].ptr, sizeof(sum), run->stream[device]), "fetch a sum");
+	must(gpub_copy_on(run->worker.client, &sum, run->sum[device].ptr, sizeof(sum), run->stream[device]),
+	     "fetch a sum");
 	must(gpub_stream_sync(run->stream[device]), "run the kernels");
 	return sum;
 }
@@ -93,8 +94,8 @@ static void launch_everywhere(struct run *run)
 		device_launch(run, home(run, i));
 	}
 	for (int i = 0; i < run->devices; i++)
-		check(device_sum(run, home(run, i)) == expected_sum(), "the same kernels on device %d, %s: right", home(run, i),
-		      i ? "first used after they were found" : "this worker's own");
+		check(device_sum(run, home(run, i)) == expected_sum(), "the same kernels on device %d, %s: right",
+		      home(run, i), i ? "first used after they were found" : "this worker's own");
 }
 
 /* Each device has added its own bit to the variable, which is read here. */
@@ -107,7 +108,8 @@ static void look_at_managed(struct run *run)
 
 	for (int device = 0; device < run->devices; device++) {
 		must(gpub_set_device(run->worker.client, device), "choose a device");
-		must(gpub_module_managed(run->worker.module, "kernels_managed_counter", &seen, &size), "find the variable");
+		must(gpub_module_managed(run->worker.module, "kernels_managed_counter", &seen, &size),
+		     "find the variable");
 		counter = counter ? counter : seen;
 		same += seen == counter && size == sizeof(*counter);
 	}

@@ -69,7 +69,8 @@ static void put_initial(struct run *run)
 
 	for (uint32_t i = 0; i < SIDE * SIDE; i++)
 		field[i] = (float)(wave(i / SIDE) * wave(i % SIDE));
-	must(gpub_copy_on(run->worker.client, (float *)run->domain[0].ptr + from, field + from, size, run->worker.stream),
+	must(gpub_copy_on(run->worker.client, (float *)run->domain[0].ptr + from, field + from, size,
+			  run->worker.stream),
 	     "write the first field");
 	must(gpub_signal_on(&run->step[run->worker.rank], AT_START, run->worker.stream), "tell the others");
 	must(gpub_stream_sync(run->worker.stream), "write the first field");
@@ -95,9 +96,11 @@ static void solve(struct run *run, unsigned from, unsigned to)
 
 	for (unsigned k = from; k < to; k++) {
 		if (rank > 0)
-			must(gpub_wait_on(&run->step[rank - 1], AT_START + k, run->worker.stream), "wait for the rows above");
+			must(gpub_wait_on(&run->step[rank - 1], AT_START + k, run->worker.stream),
+			     "wait for the rows above");
 		if (rank + 1 < run->worker.size)
-			must(gpub_wait_on(&run->step[rank + 1], AT_START + k, run->worker.stream), "wait for the rows below");
+			must(gpub_wait_on(&run->step[rank + 1], AT_START + k, run->worker.stream),
+			     "wait for the rows below");
 		launch_step(run, (k + 1) % 2);
 		must(gpub_signal_on(&run->step[rank], AT_START + k + 1, run->worker.stream), "tell the others");
 	}
@@ -108,9 +111,10 @@ static void solve(struct run *run, unsigned from, unsigned to)
 static double largest_error(struct run *run)
 {
 	static float field[SIDE * SIDE];
-	double       half = sin(M_PI / (2.0 * (SIDE + 1))), factor = pow(1 - 8 * R * half * half, 2.0 * HALF), worst = 0;
+	double half = sin(M_PI / (2.0 * (SIDE + 1))), factor = pow(1 - 8 * R * half * half, 2.0 * HALF), worst = 0;
 
-	must(gpub_copy_on(run->worker.client, field, run->domain[0].ptr, sizeof(field), run->worker.stream), "fetch it");
+	must(gpub_copy_on(run->worker.client, field, run->domain[0].ptr, sizeof(field), run->worker.stream),
+	     "fetch it");
 	must(gpub_stream_sync(run->worker.stream), "fetch it");
 	for (uint32_t i = 0; i < SIDE * SIDE; i++) {
 		double off = fabs(field[i] - factor * wave(i / SIDE) * wave(i % SIDE));
@@ -200,7 +204,10 @@ static void return_in_child(struct run *run)
 	pid_t child = fork();
 
 	if (child == 0)
-		_exit(gpub_return(&run->domain[0]) == -ECHILD && gpub_unlink(run->worker.client, "domain/0") == -ECHILD ? 0 : 1);
+		_exit(gpub_return(&run->domain[0]) == -ECHILD &&
+				      gpub_unlink(run->worker.client, "domain/0") == -ECHILD ?
+			      0 :
+			      1);
 	must(child < 0, "fork");
 	waitpid(child, &status, 0);
 	check(status == 0, "a forked child returns and unlinks what its parent holds: refused, ECHILD");
@@ -272,7 +279,8 @@ static void victim_kill(struct run *run)
 	gpub_info info = { .struct_size = sizeof(info) };
 	int       status = 0;
 
-	check(await_grants(run->worker.client, domain_name[0], run->worker.size), "the owner counts a user for each worker");
+	check(await_grants(run->worker.client, domain_name[0], run->worker.size),
+	      "the owner counts a user for each worker");
 	must(write(run->victim_go, "", 1) != 1, "let the victim live");
 	waitpid(run->victim, &status, 0);
 	check(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "a process was killed while it held the domain");

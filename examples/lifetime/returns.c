@@ -97,7 +97,7 @@ static void device_fill(struct run *run)
 static void launch_late_write(struct run *run, const gpub_lease *lease)
 {
 	gpub_launch_config config = single_grid(run->worker.stream);
-	uint64_t          *end = (uint64_t *)((char *)lease->ptr + lease->size) - 1, value = LATE, milliseconds = KERNEL_MS;
+	uint64_t *end = (uint64_t *)((char *)lease->ptr + lease->size) - 1, value = LATE, milliseconds = KERNEL_MS;
 	void              *args[] = { &end, &value, &milliseconds };
 	gpub_kernel        late_write;
 
@@ -213,7 +213,8 @@ static void take_over(struct run *run, enum way way, uint64_t end_ns, uint64_t z
 	check(got_ns >= end_ns, "  way %d: asked for that memory, got it after %.0f ms, with the kernel complete", way,
 	      1e3 * (now_seconds() - began));
 	nap_ms(WATCH_MS);
-	check(checksum_of(run, &lease) == zeros, "  way %d: it holds zeros, and nothing was written into it since", way);
+	check(checksum_of(run, &lease) == zeros, "  way %d: it holds zeros, and nothing was written into it since",
+	      way);
 	must(gpub_return(&lease), "return a buffer");
 	must(gpub_unlink(run->worker.client, "returns/next"), "unlink a buffer");
 	must(gpub_trim(run->worker.client), "close what is unlinked");
@@ -225,7 +226,8 @@ static void taker(struct run *run)
 	uint64_t end_ns = RUNNING, zeros;
 
 	run->seen = make_buffer(&run->worker, "returns/seen", 8, GPUB_TIMELINE);
-	must(gpub_acquire(run->worker.client, "returns/launched", GPUB_READ, PATIENCE_MS, &run->launched), "find worker 0");
+	must(gpub_acquire(run->worker.client, "returns/launched", GPUB_READ, PATIENCE_MS, &run->launched),
+	     "find worker 0");
 	run->large = large_size(&run->seen);
 	zeros = checksum_of_zeros(run->large);
 	for (enum way way = AFTER_SYNC; way <= WAYS; way++) {

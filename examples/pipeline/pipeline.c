@@ -5,19 +5,19 @@
  *     broker-run -n 4 -- pipeline              one producer and three consumers, 1000 items
  *     broker-run -n 4 --device host -- pipeline 50    the same without a GPU, 50 items
  *
- * Item 1 goes into buffer 1, item 2 into buffer 2, item 3 into buffer 0, item 4 into buffer 1 again, and so on. Two rules keep the
- * processes apart, and both are timelines. A timeline is a number that belongs to a buffer: one process's GPU raises it, and
- * the GPUs of others wait for it.
+ * Item 1 goes into buffer 1, item 2 into buffer 2, item 3 into buffer 0, item 4 into buffer 1 again, and so on. Two
+ * rules keep the processes apart, and both are timelines. A timeline is a number that belongs to a buffer: one
+ * process's GPU raises it, and the GPUs of others wait for it.
  *
  *     A consumer reads item i when its buffer's timeline is i or more. The producer sets it behind its write.
- *     The producer writes item i when every consumer has read item i - 3, which was in the same buffer. This is back-pressure: the
- *     slowest consumer decides how fast items come.
+ *     The producer writes item i when every consumer has read item i - 3, which was in the same buffer. This is
+ *     back-pressure: the slowest consumer decides how fast items come.
  *
- * A timeline has one writer. So the consumers cannot share one to say what they have read: each has a buffer of its own for that,
- * of eight bytes, whose timeline is the number of the last item that it has read.
+ * A timeline has one writer. So the consumers cannot share one to say what they have read: each has a buffer of its own
+ * for that, of eight bytes, whose timeline is the number of the last item that it has read.
  *
- * No process waits on the processor for another one here: each queues all of its work on a stream at once, waits included, and
- * then waits for its stream.
+ * No process waits on the processor for another one here: each queues all of its work on a stream at once, waits
+ * included, and then waits for its stream.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -82,8 +82,8 @@ static gpub_lease find(const char *name)
 }
 
 /*
- * The stream is done, and its waits with it. A wait also ends when the process that it waits for does: only the timeline says
- * whether the value was reached.
+ * The stream is done, and its waits with it. A wait also ends when the process that it waits for does: only the
+ * timeline says whether the value was reached.
  */
 static void must_have_reached(const gpub_lease *lease, uint64_t value, const char *whose)
 {
@@ -92,8 +92,8 @@ static void must_have_reached(const gpub_lease *lease, uint64_t value, const cha
 	must(gpub_timeline(lease, &reached), whose);
 	if (reached >= value)
 		return;
-	fprintf(stderr, "pipeline: worker %u: %s ended at item %llu of %llu\n", rank, whose, (unsigned long long)reached,
-		(unsigned long long)value);
+	fprintf(stderr, "pipeline: worker %u: %s ended at item %llu of %llu\n", rank, whose,
+		(unsigned long long)reached, (unsigned long long)value);
 	exit(1);
 }
 

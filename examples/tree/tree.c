@@ -5,11 +5,13 @@
  *     broker-run -n 4 -- tree                          a tree of 1000000 nodes
  *     broker-run -n 4 --device host -- tree 1000       the same without a GPU, of 1000 nodes
  *
- * The nodes point to each other by plain device pointers. Elsewhere such a pointer means something in the process that wrote it alone, because
- * each process maps a buffer at addresses of its own. A buffer with GPUB_SAME_ADDRESS is mapped at one address by all of them. Those who
+ * The nodes point to each other by plain device pointers. Elsewhere such a pointer means something in the process that
+ * wrote it alone, because each process maps a buffer at addresses of its own. A buffer with GPUB_SAME_ADDRESS is mapped
+ * at one address by all of them. Those who
  * only search acquire it to read: their kernels cannot change it by mistake.
  *
- * The tree is ready when its timeline is 1: searches are queued behind a wait for that, and no process waits on the processor.
+ * The tree is ready when its timeline is 1: searches are queued behind a wait for that, and no process waits on the
+ * processor.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -101,8 +103,8 @@ static void search(const gpub_lease *tree)
 	must(gpub_stream_sync(stream), "finish");
 	for (uint64_t i = 0; i < nodes; i++)
 		sum += tree_value(tree_key(i));
-	printf("worker %u: %" PRIu64 " of %" PRIu64 " keys found, their values are %s, the tree is at %p\n", rank, seen[0], nodes,
-	       seen[1] == sum ? "right" : "wrong", tree->ptr);
+	printf("worker %u: %" PRIu64 " of %" PRIu64 " keys found, their values are %s, the tree is at %p\n", rank,
+	       seen[0], nodes, seen[1] == sum ? "right" : "wrong", tree->ptr);
 	if (seen[0] != nodes || seen[1] != sum)
 		exit(1);
 }

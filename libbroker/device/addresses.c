@@ -59,11 +59,16 @@ int addresses_taken(const void *base, uint64_t size)
 	struct found found;
 
 	if (!find_overlapping(begin, begin + size, &found))
-		return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " cannot be had in this process, although nothing "
-				 "lies there: its address space ends before them, a limit (ulimit -v) forbids them, or the driver gives others", begin,
-				 begin + size);
-	return error_set(-EADDRINUSE, "the buffer's addresses %#" PRIx64 " to %#" PRIx64 " are taken in this process by %s at %#" PRIx64
-			 " to %#" PRIx64 ": acquire the buffer before that is mapped", begin, begin + size, found.name, found.begin, found.end);
+		return error_set(-EADDRINUSE,
+				 "the buffer's addresses %#" PRIx64 " to %#" PRIx64
+				 " cannot be had in this process, although nothing lies there: its address space ends "
+				 "before them, a limit (ulimit -v) forbids them, or the driver gives others",
+				 begin, begin + size);
+	return error_set(-EADDRINUSE,
+			 "the buffer's addresses %#" PRIx64 " to %#" PRIx64
+			 " are taken in this process by %s at %#" PRIx64 " to %#" PRIx64
+			 ": acquire the buffer before that is mapped",
+			 begin, begin + size, found.name, found.begin, found.end);
 }
 
 /*
@@ -72,7 +77,8 @@ int addresses_taken(const void *base, uint64_t size)
  */
 int addresses_check(const void *base, uint64_t size)
 {
-	void *probe = mmap((void *)(uintptr_t)base, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	void *probe = mmap((void *)(uintptr_t)base, size, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (probe != MAP_FAILED)
 		munmap(probe, size);

@@ -223,20 +223,22 @@ typedef CUresult(CUDAAPI *PFN_cuThreadExchangeStreamCaptureMode_v10010)(CUstream
 typedef CUresult(CUDAAPI *PFN_cuMemAlloc_v3020)(CUdeviceptr *ptr, size_t size);
 typedef CUresult(CUDAAPI *PFN_cuMemFree_v3020)(CUdeviceptr ptr);
 typedef CUresult(CUDAAPI *PFN_cuMemGetInfo_v3020)(size_t *available, size_t *total);
-typedef CUresult(CUDAAPI *PFN_cuMemCreate_v10020)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
-						  unsigned long long flags);
+typedef CUresult(CUDAAPI *PFN_cuMemCreate_v10020)(CUmemGenericAllocationHandle *handle, size_t size,
+						  const CUmemAllocationProp *prop, unsigned long long flags);
 typedef CUresult(CUDAAPI *PFN_cuMemRelease_v10020)(CUmemGenericAllocationHandle handle);
 typedef CUresult(CUDAAPI *PFN_cuMemExportToShareableHandle_v10020)(void *shareable, CUmemGenericAllocationHandle handle,
-								   CUmemAllocationHandleType type, unsigned long long flags);
-typedef CUresult(CUDAAPI *PFN_cuMemImportFromShareableHandle_v10020)(CUmemGenericAllocationHandle *handle, void *shareable,
-								     CUmemAllocationHandleType type);
-typedef CUresult(CUDAAPI *PFN_cuMemAddressReserve_v10020)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr address,
-							  unsigned long long flags);
+								   CUmemAllocationHandleType type,
+								   unsigned long long flags);
+typedef CUresult(CUDAAPI *PFN_cuMemImportFromShareableHandle_v10020)(CUmemGenericAllocationHandle *handle,
+								     void *shareable, CUmemAllocationHandleType type);
+typedef CUresult(CUDAAPI *PFN_cuMemAddressReserve_v10020)(CUdeviceptr *ptr, size_t size, size_t alignment,
+							  CUdeviceptr address, unsigned long long flags);
 typedef CUresult(CUDAAPI *PFN_cuMemAddressFree_v10020)(CUdeviceptr ptr, size_t size);
-typedef CUresult(CUDAAPI *PFN_cuMemMap_v10020)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-					       unsigned long long flags);
+typedef CUresult(CUDAAPI *PFN_cuMemMap_v10020)(CUdeviceptr ptr, size_t size, size_t offset,
+					       CUmemGenericAllocationHandle handle, unsigned long long flags);
 typedef CUresult(CUDAAPI *PFN_cuMemUnmap_v10020)(CUdeviceptr ptr, size_t size);
-typedef CUresult(CUDAAPI *PFN_cuMemSetAccess_v10020)(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *access, size_t count);
+typedef CUresult(CUDAAPI *PFN_cuMemSetAccess_v10020)(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *access,
+						     size_t count);
 typedef CUresult(CUDAAPI *PFN_cuMemRetainAllocationHandle_v11000)(CUmemGenericAllocationHandle *handle, void *ptr);
 typedef CUresult(CUDAAPI *PFN_cuMemsetD8Async_v3020)(CUdeviceptr dst, unsigned char value, size_t count,
 	CUstream stream);

@@ -47,8 +47,8 @@ static int cuda_start(const struct device_setup *setup)
 	int rc = 0;
 
 	if (device_cuda_forked())
-		return error_set(-ENOTSUP, "CUDA was started before this process was forked, and cannot work here: fork "
-				 "first, or exec after the fork");
+		return error_set(-ENOTSUP, "CUDA was started before this process was forked, and cannot work here: "
+					   "fork first, or exec after the fork");
 	pthread_mutex_lock(&start_lock);
 	if (!started)
 		rc = cuda_start_once(setup);

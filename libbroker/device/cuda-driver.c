@@ -30,12 +30,14 @@ static const struct cuda_row {
 	const char *hint;
 } errors[] = {
 	{ CUDA_ERROR_INVALID_VALUE, -EINVAL, "an argument is out of the device's range" },
-	{ CUDA_ERROR_OUT_OF_MEMORY, -ENOMEM, "the device is full, or this process's limit under MPS is reached: free or trim something first" },
+	{ CUDA_ERROR_OUT_OF_MEMORY, -ENOMEM,
+	  "the device is full, or this process's limit under MPS is reached: free or trim something first" },
 	{ CUDA_ERROR_NOT_INITIALIZED, -ENOTSUP, "CUDA was started before this process was forked: fork first" },
 	{ CUDA_ERROR_DEINITIALIZED, -EIO, "the process is exiting" },
 	{ CUDA_ERROR_STUB_LIBRARY, -EIO, "the stub libcuda was found: take its directory off LD_LIBRARY_PATH" },
 	{ CUDA_ERROR_DEVICE_UNAVAILABLE, -EIO, "the device is busy or in exclusive mode: see nvidia-smi -c" },
-	{ CUDA_ERROR_INVALID_DEVICE, -ENODEV, "the driver shows no such device: see nvidia-smi and CUDA_VISIBLE_DEVICES" },
+	{ CUDA_ERROR_INVALID_DEVICE, -ENODEV,
+	  "the driver shows no such device: see nvidia-smi and CUDA_VISIBLE_DEVICES" },
 	{ CUDA_ERROR_DEVICE_NOT_LICENSED, -EIO, "the device has no licence: see nvidia-smi -q" },
 	{ CUDA_ERROR_INVALID_IMAGE, -ENOEXEC, "the file is not a fatbin, cubin or PTX" },
 	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, -EIO, "the device was reset: make streams and acquire leases again" },
@@ -55,8 +57,8 @@ static const struct cuda_row {
 	{ CUDA_ERROR_INVALID_HANDLE, -EINVAL, "the stream or handle does not belong to this device" },
 	{ CUDA_ERROR_NOT_FOUND, -ENOENT, "no such symbol; is it declared extern \"C\"?" },
 	{ CUDA_ERROR_ILLEGAL_ADDRESS, -EIO,
-	  "a kernel used memory that is not mapped here, or, under MPS, another client of the server died in a kernel: restart this "
-	  "process" },
+	  "a kernel used memory that is not mapped here, or, under MPS, another client of the server died in a kernel: "
+	  "restart this process" },
 	{ CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, -EINVAL, "the block is too large for the kernel's registers or memory" },
 	{ CUDA_ERROR_TOO_MANY_PEERS, -ENODEV, "the device has no peer connection left" },
 	{ CUDA_ERROR_NOT_PERMITTED, -EPERM, "the driver does not permit it here" },
@@ -66,7 +68,8 @@ static const struct cuda_row {
 	{ CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, -EIO,
 	  "libcuda and the kernel module are of different versions: reboot, or reinstall the driver" },
 	{ CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, -EIO,
-	  "the device takes no forward-compatible libcuda: take its directory off LD_LIBRARY_PATH, or update the driver" },
+	  "the device takes no forward-compatible libcuda: take its directory off LD_LIBRARY_PATH, or update the "
+	  "driver" },
 	{ CUDA_ERROR_MPS_CONNECTION_FAILED, -EIO, "the MPS daemon does not answer: see CUDA_MPS_PIPE_DIRECTORY" },
 	{ CUDA_ERROR_MPS_RPC_FAILURE, -EIO, "the MPS daemon or its server has ended: restart this process" },
 	{ CUDA_ERROR_MPS_SERVER_NOT_READY, -EAGAIN, "the MPS server is restarting: try again" },
@@ -120,8 +123,8 @@ static int driver_init(void)
 	if (result == CUDA_SUCCESS)
 		result = cuda.DeviceGetCount(&count);
 	if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && count == 0))
-		return error_set(-ENODEV, "CUDA shows no device: see nvidia-smi and CUDA_VISIBLE_DEVICES, and whether this process "
-					  "may open /dev/nvidiactl");
+		return error_set(-ENODEV, "CUDA shows no device: see nvidia-smi and CUDA_VISIBLE_DEVICES, and whether "
+					  "this process may open /dev/nvidiactl");
 	rc = cuda_error(result, "starting CUDA");
 	if (rc) /* never -ENODEV, which means that the machine has no driver or no device */
 		return rc == -ENODEV ? -EIO : rc;

@@ -49,8 +49,9 @@ static struct fence *fence_find_idle(struct fences *fences, unsigned long long c
 {
 	struct fence *fence = fences->count < FENCES_FRESH ? NULL : fences->first;
 
-	while (fence && (fence->context != context || atomic_load(&fence->users) ||
-			 atomic_load(&fence->unmarked) != CUDA_SUCCESS || cuda.EventQuery(fence->event) != CUDA_SUCCESS))
+	while (fence &&
+	       (fence->context != context || atomic_load(&fence->users) ||
+		atomic_load(&fence->unmarked) != CUDA_SUCCESS || cuda.EventQuery(fence->event) != CUDA_SUCCESS))
 		fence = fence->next;
 	return fence;
 }

@@ -28,8 +28,8 @@ static CUresult shared_bytes_allow(struct kernel *kernel, const gpub_launch_conf
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&kernel->module->lock);
 	if (allowed->context != context || allowed->bytes < config->shared_bytes)
-		result = cuda.KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)config->shared_bytes,
-						 kernel->handle, config->device);
+		result = cuda.KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+						 (int)config->shared_bytes, kernel->handle, config->device);
 	if (result == CUDA_SUCCESS && (allowed->context != context || allowed->bytes < config->shared_bytes))
 		*allowed = (struct kernel_shared){ .context = context, .bytes = config->shared_bytes };
 	pthread_mutex_unlock(&kernel->module->lock);
@@ -42,8 +42,8 @@ static int launch(struct kernel *kernel, const gpub_launch_config *config, void 
 	CUresult result = config->shared_bytes > SHARED_BYTES_PLAIN ? shared_bytes_allow(kernel, config) : CUDA_SUCCESS;
 
 	if (result == CUDA_SUCCESS)
-		result = cuda.LaunchKernel((CUfunction)kernel->handle, config->grid[0], config->grid[1], config->grid[2],
-					   config->block[0], config->block[1], config->block[2],
+		result = cuda.LaunchKernel((CUfunction)kernel->handle, config->grid[0], config->grid[1],
+					   config->grid[2], config->block[0], config->block[1], config->block[2],
 					   config->shared_bytes, config->stream, args, NULL);
 	return cuda_error(result, "launching %s on device %d", kernel->symbol, config->device);
 }
@@ -76,8 +76,9 @@ static int args_check(struct kernel *kernel, void **args)
 		needed = (!args || !args[0]) && has_first(kernel) ? 1 : 0;
 	for (size_t i = 0; i < needed; i++)
 		if (!args || !args[i])
-			return error_set(-EINVAL, "%s has a parameter %zu, and the launch has no args[%zu] for it: point it "
-						  "to the value",
+			return error_set(-EINVAL,
+					 "%s has a parameter %zu, and the launch has no args[%zu] for it: point it to "
+					 "the value",
 					 kernel->symbol, i, i);
 	return 0;
 }
@@ -108,8 +109,10 @@ static int launch_enter(struct cuda_scope *scope, const gpub_launch_config *conf
 	if (!rc && !special)
 		rc = cuda_error(cuda.StreamGetCtx(config->stream, &context), "looking at the stream");
 	if (!rc && context && context != primary)
-		rc = error_set(-EINVAL, "the stream is not of device %d's primary context, where modules are launched: take one "
-					"that gpub_stream_create() or cudaStreamCreate() made on that device", config->device);
+		rc = error_set(-EINVAL,
+			       "the stream is not of device %d's primary context, where modules are launched: take one "
+			       "that gpub_stream_create() or cudaStreamCreate() made on that device",
+			       config->device);
 	return rc;
 }
 

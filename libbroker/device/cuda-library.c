@@ -33,7 +33,8 @@ static const struct {
 };
 
 #define CUDA_ROW(name, version) \
-	_Static_assert((version) <= CUDA_NEEDED, "cu" #name " makes the needed driver newer: device.h, README, gpubroker(7)");
+	_Static_assert((version) <= CUDA_NEEDED, \
+		       "cu" #name " makes the needed driver newer: device.h, README, gpubroker(7)");
 CUDA_FUNCTIONS(CUDA_ROW)
 #undef CUDA_ROW
 
@@ -50,7 +51,8 @@ static bool is_absent(const char *reason)
 	const char *no_file = strerror(ENOENT);
 	size_t      length = strlen(reason), tail = strlen(no_file);
 
-	return !strncmp(reason, LIBRARY ":", strlen(LIBRARY ":")) && length > tail && !strcmp(reason + length - tail, no_file);
+	return !strncmp(reason, LIBRARY ":", strlen(LIBRARY ":")) && length > tail &&
+	       !strcmp(reason + length - tail, no_file);
 }
 
 static int library_open(void **library)
@@ -64,8 +66,8 @@ static int library_open(void **library)
 	if (!reason)
 		reason = "the dynamic loader does not say why";
 	if (is_absent(reason))
-		return error_set(-ENODEV, "no NVIDIA driver: " LIBRARY " is not found; install the driver, show it to the "
-					  "container, or choose the host device");
+		return error_set(-ENODEV, "no NVIDIA driver: " LIBRARY " is not found; install the driver, show it to "
+								       "the container, or choose the host device");
 	return error_set(-EIO, "the NVIDIA driver's library cannot be loaded: %.180s; reinstall the driver", reason);
 }
 
@@ -81,8 +83,10 @@ static const char *library_path(void *library)
 static int library_broken(void *library, CUresult result)
 {
 	if (result == CUDA_ERROR_STUB_LIBRARY)
-		return error_set(-EIO, "%.120s is a stub of the CUDA toolkit, which is for linking and drives no GPU: take its "
-				       "folder off LD_LIBRARY_PATH and install the NVIDIA driver", library_path(library));
+		return error_set(-EIO,
+				 "%.120s is a stub of the CUDA toolkit, which is for linking and drives no GPU: take "
+				 "its folder off LD_LIBRARY_PATH and install the NVIDIA driver",
+				 library_path(library));
 	return error_set(-EIO, "%.120s does not report its version (CUDA error %d): reinstall the NVIDIA driver",
 			 library_path(library), (int)result);
 }
@@ -97,9 +101,10 @@ static int library_version(void *library, int *version)
 	if (result != CUDA_SUCCESS)
 		return library_broken(library, result);
 	if (answer < CUDA_NEEDED)
-		return error_set(-ENOTSUP, "the NVIDIA driver is too old: it supports CUDA %d.%d, and gpubroker needs %d.%d; install "
-					   "driver " CUDA_NEEDED_DRIVER " or newer", answer / 1000, answer % 1000 / 10,
-				 CUDA_NEEDED / 1000, CUDA_NEEDED % 1000 / 10);
+		return error_set(-ENOTSUP,
+				 "the NVIDIA driver is too old: it supports CUDA %d.%d, and gpubroker needs %d.%d; "
+				 "install driver " CUDA_NEEDED_DRIVER " or newer",
+				 answer / 1000, answer % 1000 / 10, CUDA_NEEDED / 1000, CUDA_NEEDED % 1000 / 10);
 	*version = answer;
 	return 0;
 }
@@ -124,8 +129,8 @@ static void *function_find(PFN_cuGetProcAddress_v12000 find, const char *name, u
 
 static int function_missing(void *library, int version, const char *name)
 {
-	return error_set(-EIO, "%.120s calls itself CUDA %d.%d and has no %s: reinstall the NVIDIA driver", library_path(library),
-			 version / 1000, version % 1000 / 10, name);
+	return error_set(-EIO, "%.120s calls itself CUDA %d.%d and has no %s: reinstall the NVIDIA driver",
+			 library_path(library), version / 1000, version % 1000 / 10, name);
 }
 
 static int functions_find(void *library, int version)

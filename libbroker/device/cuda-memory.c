@@ -95,7 +95,8 @@ static int ipc_export(int ordinal, void *ptr, struct device_handle *handle)
 
 	rc = cuda_enter(&scope, ordinal);
 	if (!rc)
-		rc = cuda_error(cuda.IpcGetMemHandle(&ipc, cuda_address(ptr)), "exporting memory of device %d", ordinal);
+		rc = cuda_error(cuda.IpcGetMemHandle(&ipc, cuda_address(ptr)), "exporting memory of device %d",
+				ordinal);
 	if (!rc)
 		memcpy(handle->bytes, &ipc, sizeof(ipc));
 	return rc;
@@ -125,8 +126,11 @@ int cuda_release(int ordinal, void *ptr)
 static int open_failed(CUresult result, int ordinal)
 {
 	if (result == CUDA_ERROR_INVALID_CONTEXT) /* facts.md: the error for a process with the exporter's pid */
-		return error_set(-EINVAL, "opening a buffer on device %d failed: it was exported by this process, or by "
-				 "one with the same number in another pid namespace: start this process anew (docker run --init)", ordinal);
+		return error_set(-EINVAL,
+				 "opening a buffer on device %d failed: it was exported by this process, or by one "
+				 "with the same number in another pid namespace: start this process anew (docker run "
+				 "--init)",
+				 ordinal);
 	if (result == CUDA_ERROR_MAP_FAILED)
 		return error_set(-ENODEV, "opening a buffer on device %d failed: the device cannot reach the buffer's "
 				 "device, or has no address space left", ordinal);
@@ -169,8 +173,10 @@ static int page_devices_check(void)
 {
 	for (int i = 0; i < cuda_count(); i++) {
 		if (!device_has(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, i))
-			return error_set(-ENOTSUP, "device %d cannot use host addresses of registered memory; take it out "
-					 "of CUDA_VISIBLE_DEVICES", i);
+			return error_set(-ENOTSUP,
+					 "device %d cannot use host addresses of registered memory; take it out of "
+					 "CUDA_VISIBLE_DEVICES",
+					 i);
 		if (!device_has(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, i))
 			return error_set(-ENOTSUP, "device %d has no 64-bit stream memory operations; take it out of "
 					 "CUDA_VISIBLE_DEVICES", i);
@@ -291,8 +297,8 @@ static void page_put_back(struct page *page)
 }
 
 /*
- * Calls the driver without a lock, because the call waits for kernels. Succeeds, too, if a reset of the device has ended
- * the registration.
+ * Calls the driver without a lock, because the call waits for kernels. Succeeds, too, if a reset of the device has
+ * ended the registration.
  */
 int cuda_page_unregister(void *address)
 {

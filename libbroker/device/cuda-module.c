@@ -267,7 +267,8 @@ static void kernel_load(const struct module *module, CUkernel handle)
 	for (int i = 0; i < cuda_count() && !module->listed; i++) {
 		CUDA_SCOPE(scope);
 
-		if (atomic_load(&module->ready[i]) && !cuda_enter(&scope, i) && atomic_load(&module->ready[i]) == cuda_context_id())
+		if (atomic_load(&module->ready[i]) && !cuda_enter(&scope, i) &&
+		    atomic_load(&module->ready[i]) == cuda_context_id())
 			(void)function_load(handle); /* a launch reports the error */
 	}
 }

@@ -135,7 +135,7 @@ int cuda_gone(pid_t pid, bool mps)
 	if (rc == -EBUSY)
 		return error_set(rc, "the driver still has process %d on a device", pid);
 	if (rc && mps)
-		return error_set(rc, "it ran under MPS, and no NVML (libnvidia-ml.so.1) here can tell whether its work has ended: "
-				     "install the driver's utilities and restart the broker");
+		return error_set(rc, "it ran under MPS, and no NVML (libnvidia-ml.so.1) here can tell whether its work "
+				     "has ended: install the driver's utilities and restart the broker");
 	return 0;
 }

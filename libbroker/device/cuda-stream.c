@@ -131,7 +131,8 @@ static CUresult operate_many(CUstream stream, CUstreamBatchMemOpParams *operatio
 	return result == CUDA_SUCCESS ? cuda.StreamBatchMemOp(stream, count, operations, 0) : result;
 }
 
-static int queue_many(const struct operation *operation, CUstream stream, const struct device_word *words, unsigned count)
+static int queue_many(const struct operation *operation, CUstream stream, const struct device_word *words,
+		      unsigned count)
 {
 	CUstreamBatchMemOpParams operations[DEVICE_WORDS_MAX];
 	CUresult                 result;
@@ -177,7 +178,8 @@ int cuda_stream_create(int ordinal, int priority, void **stream)
 
 	rc = cuda_enter(&scope, ordinal);
 	if (!rc)
-		rc = cuda_error(cuda.StreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, priority), "making a stream on device %d", ordinal);
+		rc = cuda_error(cuda.StreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, priority),
+				"making a stream on device %d", ordinal);
 	if (!rc)
 		*stream = made;
 	return rc;

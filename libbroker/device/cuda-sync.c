@@ -124,7 +124,9 @@ static void *release_later(void *argument)
 /* Returns an error if the device was reset since the trial began. */
 static int reset_between(const struct trial *trial, int ordinal)
 {
-	return cuda_context_id() == trial->context ? 0 : cuda_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "a trial on device %d", ordinal);
+	return cuda_context_id() == trial->context ?
+		       0 :
+		       cuda_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "a trial on device %d", ordinal);
 }
 
 /* Destroys the stream, unless the device was reset: the stream is freed memory then (facts.md). */
@@ -154,7 +156,8 @@ static int trial_begin(struct trial *trial, int ordinal)
 	words = page;
 	trial->word = &words[ordinal];
 	trial->value = *trial->word + 1;
-	rc = cuda_error(cuda.StreamCreate(&trial->stream, CU_STREAM_NON_BLOCKING), "making a stream on device %d", ordinal);
+	rc = cuda_error(cuda.StreamCreate(&trial->stream, CU_STREAM_NON_BLOCKING), "making a stream on device %d",
+			ordinal);
 	if (rc)
 		return rc;
 	rc = thread_start(&trial->thread, release_later, trial);
@@ -305,8 +308,10 @@ static int close_tried(int ordinal, void *ptr)
 	rc = barrier_try(ordinal, &barrier, cuda_context_id(), &verdict);
 	pthread_mutex_unlock(&trial_lock);
 	if (!rc && verdict != BARRIERS_WAIT)
-		rc = error_set(-EIO, "a close on device %d did not wait for the work there: its memory is kept until this process "
-			       "ends", ordinal);
+		rc = error_set(-EIO,
+			       "a close on device %d did not wait for the work there: its memory is kept until this "
+			       "process ends",
+			       ordinal);
 	return rc;
 }
 
@@ -336,8 +341,10 @@ int cuda_close(int ordinal, void *ptr)
 
 static int sync_unsupported(int ordinal, const struct device_handle *handle)
 {
-	return error_set(-ENOTSUP, "this driver's %s does not wait for the work on device %d: return leases in stream order "
-			 "(gpub_return_on), or their memory is kept until %s", handle ? "cuIpcCloseMemHandle" : "cuMemHostUnregister", ordinal,
+	return error_set(-ENOTSUP,
+			 "this driver's %s does not wait for the work on device %d: return leases in stream order "
+			 "(gpub_return_on), or their memory is kept until %s",
+			 handle ? "cuIpcCloseMemHandle" : "cuMemHostUnregister", ordinal,
 			 handle ? "all of it is closed" : "this process ends");
 }
 

@@ -125,7 +125,8 @@ bool cuda_vmm_has(const void *base)
 static int access_set(CUdeviceptr base, uint64_t size, int ordinal, bool writable)
 {
 	const CUmemAccessDesc access = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal },
-					 .flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ };
+					 .flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE :
+							     CU_MEM_ACCESS_FLAGS_PROT_READ };
 
 	return cuda_error(cuda.MemSetAccess(base, size, &access, 1), "giving device %d access to memory", ordinal);
 }
@@ -146,7 +147,8 @@ static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish
 	}
 	if (rc)
 		return rc;
-	rc = cuda_error(cuda.MemAddressReserve(base, *size, 0, cuda_address(wish), 0), "reserving addresses for %" PRIu64 " bytes", *size);
+	rc = cuda_error(cuda.MemAddressReserve(base, *size, 0, cuda_address(wish), 0),
+			"reserving addresses for %" PRIu64 " bytes", *size);
 	if (rc || !wish || *base == cuda_address(wish))
 		return rc;
 	(void)cuda.MemAddressFree(*base, *size);
@@ -167,7 +169,8 @@ static int chunk_map(CUmemGenericAllocationHandle memory, CUdeviceptr at, uint64
 }
 
 /* Maps the memory at range->base or, if that is NULL, anywhere. Fills *range and adds it to the table. */
-static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int ordinal, bool writable, struct range *range)
+static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int ordinal, bool writable,
+		      struct range *range)
 {
 	CUdeviceptr base;
 	uint64_t    reserved = range->reserved > size ? range->reserved : size;
@@ -260,7 +263,8 @@ static int memory_create(int ordinal, uint64_t size, CUmemGenericAllocationHandl
 						 .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal } };
 	char                      text[SIZE_TEXT_MAX];
 
-	return cuda_error(cuda.MemCreate(memory, size, &properties, 0), "allocating %s on device %d", size_format(size, text), ordinal);
+	return cuda_error(cuda.MemCreate(memory, size, &properties, 0), "allocating %s on device %d",
+			  size_format(size, text), ordinal);
 }
 
 /* The driver reports only that a system call failed, so this tests whether the process has no descriptor left. */
@@ -269,7 +273,9 @@ static int export_failed(CUresult result, int ordinal)
 	int descriptor = result == CUDA_ERROR_OPERATING_SYSTEM ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
 
 	if (result == CUDA_ERROR_OPERATING_SYSTEM && descriptor < 0 && errno == EMFILE)
-		return error_set(-EMFILE, "no descriptor is left for memory of device %d, of which each allocation keeps one: raise ulimit -n",
+		return error_set(-EMFILE,
+				 "no descriptor is left for memory of device %d, of which each allocation keeps one: "
+				 "raise ulimit -n",
 				 ordinal);
 	if (descriptor >= 0)
 		close(descriptor);
@@ -358,15 +364,17 @@ int cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor)
 static int import_failed(CUresult result, int ordinal)
 {
 	if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED)
-		return error_set(-ENODEV, "opening a buffer on device %d failed: the device cannot reach the buffer's device, or this process's "
-				 "driver does not know the descriptor", ordinal);
+		return error_set(-ENODEV,
+				 "opening a buffer on device %d failed: the device cannot reach the buffer's device, "
+				 "or this process's driver does not know the descriptor",
+				 ordinal);
 	return cuda_error(result, "opening a buffer on device %d", ordinal);
 }
 
 static int memory_import(int ordinal, int descriptor, CUmemGenericAllocationHandle *memory)
 {
-	CUresult result =
-		cuda.MemImportFromShareableHandle(memory, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	CUresult result = cuda.MemImportFromShareableHandle(memory, (void *)(intptr_t)descriptor,
+							    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 
 	return result == CUDA_SUCCESS ? 0 : import_failed(result, ordinal);
 }
@@ -374,7 +382,9 @@ static int memory_import(int ordinal, int descriptor, CUmemGenericAllocationHand
 static int import_map(int ordinal, const struct device_memory *import, void **ptr)
 {
 	CUmemGenericAllocationHandle memory;
-	struct range range = { .descriptor = -1, .handle = import->handle, .base = import->address, .reserved = import->reserved };
+	struct range range = {
+		.descriptor = -1, .handle = import->handle, .base = import->address, .reserved = import->reserved
+	};
 	int          rc = memory_import(ordinal, import->descriptor, &memory);
 
 	if (rc)
@@ -423,8 +433,10 @@ int cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr)
 
 static int range_has_no_room(const struct range *range, uint64_t offset, uint64_t size)
 {
-	return error_set(-EINVAL, "%" PRIu64 " bytes do not fit at offset %" PRIu64 " of the memory at %p, which ends at %" PRIu64
-			 " of %" PRIu64, size, offset, range->base, range->size, range->reserved);
+	return error_set(-EINVAL,
+			 "%" PRIu64 " bytes do not fit at offset %" PRIu64
+			 " of the memory at %p, which ends at %" PRIu64 " of %" PRIu64,
+			 size, offset, range->base, range->size, range->reserved);
 }
 
 static void range_extend(const void *base, uint64_t size)
@@ -488,7 +500,8 @@ int cuda_vmm_extend(int ordinal, void *base, uint64_t offset, int descriptor, ui
 /* Takes a reference to the memory that is mapped at the address. */
 static int memory_retain(CUdeviceptr at, CUmemGenericAllocationHandle *memory)
 {
-	return cuda_error(cuda.MemRetainAllocationHandle(memory, (void *)(uintptr_t)at), "finding the memory at %#llx", at);
+	return cuda_error(cuda.MemRetainAllocationHandle(memory, (void *)(uintptr_t)at), "finding the memory at %#llx",
+			  at);
 }
 
 /* Maps the first chunk of the range again, at new addresses with room for all chunks, and fills *again. */
@@ -514,7 +527,9 @@ static int next_again(int ordinal, const struct range *range, unsigned chunk, co
 
 	if (rc)
 		return rc;
-	rc = range_find(base, &again) ? chunk_add(ordinal, &again, memory, range->ends[chunk] - range->ends[chunk - 1]) : not_mapped(base);
+	rc = range_find(base, &again) ?
+		     chunk_add(ordinal, &again, memory, range->ends[chunk] - range->ends[chunk - 1]) :
+		     not_mapped(base);
 	(void)cuda.MemRelease(memory);
 	return rc;
 }

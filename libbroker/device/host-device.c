@@ -39,7 +39,8 @@ static int bytes_parse(const char *variable, int (*parse)(const char *, uint64_t
 	const char *text = environment_get(variable);
 
 	if (text && *text && parse(text, size))
-		return error_set(-EINVAL, "%s='%.40s' is not a size: write bytes, or a number with K, M or G", variable, text);
+		return error_set(-EINVAL, "%s='%.40s' is not a size: write bytes, or a number with K, M or G", variable,
+				 text);
 	return 0;
 }
 

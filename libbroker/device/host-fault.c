@@ -86,8 +86,9 @@ bool host_sticky(void)
 
 int host_sticky_error(void)
 {
-	return host_sticky() ? error_set(-EIO, "host device: an earlier error in this process is sticky: every call fails until it "
-					       "exits") : 0;
+	return host_sticky() ? error_set(-EIO, "host device: an earlier error in this process is sticky: every call "
+					       "fails until it exits") :
+			       0;
 }
 
 /* If a failure is to be injected into this call, counts it and returns its error. Otherwise returns 0. */
@@ -166,8 +167,10 @@ int host_faults_parse(const char *text)
 {
 	while (text && *text) {
 		if (fault_parse(text, &text))
-			return error_set(-EINVAL, "GPUB_HOST_FAIL: '%.60s' is not CALL:COUNT:ERRNO, such as close:3:EIO; "
-						  "separate several by commas", text);
+			return error_set(-EINVAL,
+					 "GPUB_HOST_FAIL: '%.60s' is not CALL:COUNT:ERRNO, such as close:3:EIO; "
+					 "separate several by commas",
+					 text);
 		if (*text == ',')
 			text++;
 	}

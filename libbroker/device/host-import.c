@@ -86,7 +86,8 @@ static int region_map(struct host_region *region, uint8_t *address)
 }
 
 /*
- * Opens an object (host_object_open()) with an open file of its own, and locks it shared as a sign that the object is in use.
+ * Opens an object (host_object_open()) with an open file of its own, and locks it shared as a sign that the object is
+ * in use.
  * *size: in: the bytes that the object must have at least; out: its bytes. *file is the caller's, also after an
  * error.
  */
@@ -319,7 +320,8 @@ static int extend_locked(struct host_region *region, unsigned device, uint64_t o
 		return 0;
 	}
 	if (offset != region->size || region->reserved < region->size || size > region->reserved - region->size)
-		return error_set(-EINVAL, "%llu bytes do not fit at offset %llu of the memory at %p, which ends at %llu of %llu",
+		return error_set(-EINVAL,
+				 "%llu bytes do not fit at offset %llu of the memory at %p, which ends at %llu of %llu",
 				 (unsigned long long)size, (unsigned long long)offset, (void *)region->base,
 				 (unsigned long long)region->size, (unsigned long long)region->reserved);
 	return chunk_add(region, descriptor, size);

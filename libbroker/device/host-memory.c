@@ -53,8 +53,9 @@ static int charge(unsigned device, uint64_t size)
 	pthread_mutex_unlock(&host_state.lock);
 	if (size <= left)
 		return 0;
-	return error_set(-ENOMEM, "host device %u is full: %s asked, %s of %s left (GPUB_HOST_MEMORY sets the size)", device,
-			 size_format(size, asked), size_format(left, room), size_format(host_state.memory, all));
+	return error_set(-ENOMEM, "host device %u is full: %s asked, %s of %s left (GPUB_HOST_MEMORY sets the size)",
+			 device, size_format(size, asked), size_format(left, room),
+			 size_format(host_state.memory, all));
 }
 
 int host_room(int ordinal, uint64_t *bytes)

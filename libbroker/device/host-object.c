@@ -196,12 +196,14 @@ static int object_reserve(const struct host_region *region)
 		error = posix_fallocate(region->file.fd, 0, (off_t)size);
 	while (error == EINTR);
 	if (error == ENOSPC && region->export->by_descriptor)
-		return error_set(-ENOSPC, "this machine has no memory left for %s: make GPUB_HOST_MEMORY smaller", size_format(size, text));
+		return error_set(-ENOSPC, "this machine has no memory left for %s: make GPUB_HOST_MEMORY smaller",
+				 size_format(size, text));
 	if (error == ENOSPC)
 		return error_set(-ENOSPC, "the shared memory of this machine (/dev/shm) has no room for %s: "
 					  "make it larger, or GPUB_HOST_MEMORY smaller", size_format(size, text));
-	return error ? error_set(-error, "host device: %s of shared memory cannot be reserved: %s", size_format(size, text),
-				 strerror(error)) : 0;
+	return error ? error_set(-error, "host device: %s of shared memory cannot be reserved: %s",
+				 size_format(size, text), strerror(error)) :
+		       0;
 }
 
 /*

@@ -30,8 +30,8 @@ bool host_object_released(const struct stat *object);
 
 /*
  * Opens an object for an importer. Returns an open file of its own, by the handle or, if descriptor is not -1, by the
- * descriptor, which must be that of the handle's object. handle: NULL: the descriptor may be that of any memory of a host
- * device. Negative errno with the error message set.
+ * descriptor, which must be that of the handle's object. handle: NULL: the descriptor may be that of any memory of a
+ * host device. Negative errno with the error message set.
  */
 int host_object_open(const struct device_handle *handle, int descriptor);
 

@@ -116,7 +116,8 @@ int host_addresses_reserve(uint64_t size, uint8_t **base)
 
 	if (got == MAP_FAILED)
 		return fixed ? addresses_taken(*base, size) :
-			       error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m", (unsigned long long)size);
+			       error_set(-ENOMEM, "host device: no addresses for %llu bytes: %m",
+					 (unsigned long long)size);
 	*base = got;
 	return 0;
 }

@@ -359,8 +359,8 @@ static int list_check(const struct host_stream *stream, unsigned device, const s
 
 	for (; list && !rc; list = list->next)
 		if (list->kind == HOST_TASK_KERNEL && stream->device != device)
-			rc = error_set(-EINVAL, "the stream is of host device %u, the launch of host device %u", stream->device,
-				       device);
+			rc = error_set(-EINVAL, "the stream is of host device %u, the launch of host device %u",
+				       stream->device, device);
 		else
 			rc = host_task_check(list, stream->device);
 	return rc;

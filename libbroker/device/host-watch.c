@@ -29,9 +29,10 @@
 /* Reports a write to the red zone. The watch goes on without a red zone, so that each buffer is reported once. */
 static void report(struct device_watch *watch, uint64_t at, const char *when)
 {
-	host_violation_of_others("a write behind the end of '%s' (%llu bytes at %p on device %u), at byte %llu: found %s",
-				 watch->name, (unsigned long long)watch->size, (void *)watch->ptr, watch->region->device,
-				 (unsigned long long)at, when);
+	host_violation_of_others("a write behind the end of '%s' (%llu bytes at %p on device %u), at byte %llu: found "
+				 "%s",
+				 watch->name, (unsigned long long)watch->size, (void *)watch->ptr,
+				 watch->region->device, (unsigned long long)at, when);
 	watch->room = watch->size;
 }
 
@@ -215,8 +216,9 @@ static int bounds_check(const struct host_region *mapping, const void *ptr, uint
 	end = (uint64_t)((const uint8_t *)ptr - watch->ptr) + size;
 	if (end <= watch->size && end >= size)
 		return 0;
-	return error_set(-EINVAL, "%s: the %llu bytes at %p end %llu bytes behind the end of '%s', which has %llu: keep to the "
-				  "lease's ptr and size",
+	return error_set(-EINVAL,
+			 "%s: the %llu bytes at %p end %llu bytes behind the end of '%s', which has %llu: keep to the "
+			 "lease's ptr and size",
 			 what, (unsigned long long)size, ptr, (unsigned long long)(end - watch->size), watch->name,
 			 (unsigned long long)watch->size);
 }
@@ -241,7 +243,8 @@ static int guard_check(const void *ptr, uint64_t size, const char *what)
 	return region && !rc ? refuse_range(ptr, size, what) : rc;
 }
 
-static int range_check_locked(const void *ptr, uint64_t size, unsigned device, enum host_access access, const char *what)
+static int range_check_locked(const void *ptr, uint64_t size, unsigned device, enum host_access access,
+			      const char *what)
 {
 	const struct host_region *region = host_region_find(ptr);
 	int rc;
@@ -257,7 +260,8 @@ static int range_check_locked(const void *ptr, uint64_t size, unsigned device, e
 	if (!host_region_is_of(region, device))
 		host_violation("%s on device %u uses %p, which is of device %u: open it once for each device", what,
 			       device, ptr, region->device);
-	rc = access == HOST_WRITES && !region->writable ? refuse_write(ptr, what) : bounds_check(region, ptr, size, what);
+	rc = access == HOST_WRITES && !region->writable ? refuse_write(ptr, what) :
+							  bounds_check(region, ptr, size, what);
 	if (!rc && size > region->size - (uint64_t)((const uint8_t *)ptr - region->base))
 		rc = refuse_range(ptr, size, what);
 	return rc;

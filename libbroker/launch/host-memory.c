@@ -93,7 +93,8 @@ int gpub_host_free(gpub_client *client, void *ptr)
 		return error;
 	block = block_take(ptr);
 	if (!block)
-		return error_set(-EINVAL, "%p is not, or no more, memory of gpub_host_alloc(): pass what that call gave", ptr);
+		return error_set(-EINVAL,
+				 "%p is not, or no more, memory of gpub_host_alloc(): pass what that call gave", ptr);
 	error = client->device->page_unregister(ptr);
 	if (error) {
 		block_add(block);

@@ -289,8 +289,8 @@ static int file_load(const struct device *device, const char *path, void **loade
 
 	if (!error)
 		return device->module_load(file, loaded);
-	error_set(error, "no module '%s%s' was found: give its path, or add its directory to GPUBROKER_MODULE_PATH", path,
-		  device->module_suffix);
+	error_set(error, "no module '%s%s' was found: give its path, or add its directory to GPUBROKER_MODULE_PATH",
+		  path, device->module_suffix);
 	environment_note(error, "GPUBROKER_MODULE_PATH");
 	return error;
 }
@@ -372,7 +372,8 @@ static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launc
 	if (error)
 		return error;
 	if (!found)
-		return error_set(-EINVAL, "this is no kernel of its module: take it from gpub_module_kernel() and do not change it");
+		return error_set(-EINVAL, "this is no kernel of its module: take it from gpub_module_kernel() and do "
+					  "not change it");
 	index = client_device_index(place->client, config->device);
 	if (index < 0)
 		return index;

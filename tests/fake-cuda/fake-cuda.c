@@ -2,8 +2,8 @@
 /*
  * fake-cuda.c - the fake driver's orders and counts, and the two functions that every libcuda.so.1 exports.
  *
- * Owns the table of orders and call counts of each function, behind one lock. Knows nothing of devices: the functions are
- * in the other files. gpubroker finds them by name through cuGetProcAddress_v2(), so they are not exported.
+ * Owns the table of orders and call counts of each function, behind one lock. Knows nothing of devices: the functions
+ * are in the other files. gpubroker finds them by name through cuGetProcAddress_v2(), so they are not exported.
  */
 #include "fake-cuda.h"
 
@@ -37,8 +37,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct fake_function *const parts[] = { fake_devices, fake_contexts, fake_memory, fake_vmm, fake_streams,
 						       fake_libraries };
 
-/* Stands for each function that gpubroker finds and the fake does not have. It ignores its arguments, whatever their number:
- * they are in registers and on the caller's stack. */
+/*
+ * Stands for each function that gpubroker finds and the fake does not have. It ignores its arguments, whatever their
+ * number: they are in registers and on the caller's stack.
+ */
 static CUresult unsupported(void)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
@@ -242,7 +244,8 @@ unsigned fake_cuda_calls(const char *function)
 
 #if !HAVE_CUDA_TOOLKIT /* whose header declares them */
 CUresult cuDriverGetVersion(int *version);
-CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *found);
+CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
+			     CUdriverProcAddressQueryResult *found);
 #endif
 
 static bool is_missing(const char *name)

@@ -5,7 +5,8 @@
  * The fake driver is a libcuda.so.1 for tests, never installed. A program that a test starts finds it by
  *     LD_LIBRARY_PATH=$top_builddir/tests/fake-cuda/.libs FAKE_CUDA="devices=2 cuInit=802"
  * and a unit test by being linked with tests/fake-cuda/libcuda.la, which dlopen("libcuda.so.1") then finds loaded.
- * It runs everything at once on the processor. Addresses are host addresses. A stream is idle unless it waits for a value.
+ * It runs everything at once on the processor. Addresses are host addresses. A stream is idle unless it waits for a
+ * value.
  *
  * Orders are words with spaces between them. An unknown order aborts the program.
  *     version=11080        the CUDA version that it supports (12000, the oldest that gpubroker accepts)
@@ -16,7 +17,8 @@
  *     missing=cuStreamGetId  cuGetProcAddress_v2() does not find that function
  *     cuMemAlloc=2         that function returns CUresult 2, and does nothing
  *     cuMemAlloc=2*3       the next three times
- * With FAKE_CUDA_LOG=FILE in the environment it appends the name of each function that is called to FILE, one on a line.
+ * With FAKE_CUDA_LOG=FILE in the environment it appends the name of each function that is called to FILE, one on a
+ * line.
  */
 #ifndef GPUB_FAKE_CUDA_H
 #define GPUB_FAKE_CUDA_H

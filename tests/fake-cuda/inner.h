@@ -4,8 +4,8 @@
  *
  * To add a function: write it into the part where it belongs, static, named "fake_" and what follows "cu", with
  * FAKE_CALL() as its first statement, and add a FAKE_ROW to the table at that part's end. The version is that of
- * CUDA_FUNCTIONS in libbroker/device/cuda.h; the compiler compares the signatures. A function that gpubroker calls and that
- * has no row here returns CUDA_ERROR_NOT_SUPPORTED.
+ * CUDA_FUNCTIONS in libbroker/device/cuda.h; the compiler compares the signatures. A function that gpubroker calls and
+ * that has no row here returns CUDA_ERROR_NOT_SUPPORTED.
  */
 #ifndef GPUB_FAKE_CUDA_INNER_H
 #define GPUB_FAKE_CUDA_INNER_H
@@ -25,7 +25,8 @@ struct fake_function {
 };
 
 /* One part's functions, ended by an empty row. */
-extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[], fake_vmm[], fake_streams[], fake_libraries[];
+extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[], fake_vmm[], fake_streams[],
+	fake_libraries[];
 
 #define FAKE_ROW(name, version)                                                                             \
 	{                                                                                                   \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libraries.c - the fake driver's files of kernels: each has the two kernels "one", with one parameter, and "none", with none.
+ * libraries.c - the fake driver's files of kernels: each has the two kernels "one", with one parameter, and "none",
+ * with none.
  *
  * Owns each library and kernel, in a list: what is never unloaded is no leak of the program. A launch runs nothing.
  */
@@ -144,8 +145,8 @@ static bool shared_is_allowed(const struct CUkern_st *kernel, unsigned int bytes
 {
 	CUcontext context = fake_current();
 
-	return bytes <= SHARED_PLAIN ||
-	       (kernel->shared[context->device].context == context->id && kernel->shared[context->device].bytes >= bytes);
+	return bytes <= SHARED_PLAIN || (kernel->shared[context->device].context == context->id &&
+					 kernel->shared[context->device].bytes >= bytes);
 }
 
 static CUresult fake_LaunchKernel(CUfunction function, unsigned int x, unsigned int y, unsigned int z, unsigned int bx,

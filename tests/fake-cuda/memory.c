@@ -2,8 +2,8 @@
 /*
  * memory.c - the fake driver's device memory, which other processes can open, and registered host pages.
  *
- * Owns this process's ranges: a memfd for each allocation, a mapping of another process's memfd for each open, a row for each
- * registration. A handle is the exporter's pid and descriptor, and is opened through
+ * Owns this process's ranges: a memfd for each allocation, a mapping of another process's memfd for each open, a row
+ * for each registration. A handle is the exporter's pid and descriptor, and is opened through
  * /proc/PID/fd, so both processes must belong to one user.
  */
 #include <fcntl.h>
@@ -60,7 +60,8 @@ static struct range *range_at(enum kind kind, CUdeviceptr base)
 static bool range_overlaps(const char *base, uint64_t size)
 {
 	for (size_t i = 0; i < RANGES_MAX; i++)
-		if (ranges[i].kind == REGISTERED && base < ranges[i].base + ranges[i].size && ranges[i].base < base + size)
+		if (ranges[i].kind == REGISTERED && base < ranges[i].base + ranges[i].size &&
+		    ranges[i].base < base + size)
 			return true;
 	return false;
 }

@@ -3,8 +3,8 @@
  * streams.c - the fake driver's streams and events.
  *
  * Owns each stream and event, on the heap. Work runs when it is queued, so a stream is idle and every event complete;
- * nothing is captured. A wait for a value that is not there yet blocks its stream: synchronising and closes then wait for
- * the value, and whoever queues something behind it aborts the program.
+ * nothing is captured. A wait for a value that is not there yet blocks its stream: synchronising and closes then wait
+ * for the value, and whoever queues something behind it aborts the program.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -191,8 +191,12 @@ static CUresult fake_StreamWaitValue64(CUstream stream, CUdeviceptr address, cuu
 	return stream_wait(stream, address, value);
 }
 
-/* Each in turn. A wait that is not reached parks the stream, and what comes behind it aborts, unless it is a wait as well. */
-static CUresult fake_StreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *operations, unsigned int flags)
+/*
+ * Each in turn. A wait that is not reached parks the stream, and what comes behind it aborts, unless it is a wait as
+ * well.
+ */
+static CUresult fake_StreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *operations,
+				      unsigned int flags)
 {
 	CUresult result = CUDA_SUCCESS;
 

@@ -2,8 +2,9 @@
 /*
  * vmm.c - the fake driver's virtual memory functions: memory that a descriptor exports, mapped at reserved addresses.
  *
- * Owns this process's reserved ranges. Memory is a memfd, its handle a descriptor of it. Addresses without memory, or to which no device
- * was given access, fault. An address that is asked for is given where nothing lies there, else another. Nothing waits for a stream.
+ * Owns this process's reserved ranges. Memory is a memfd, its handle a descriptor of it. Addresses without memory, or
+ * to which no device was given access, fault. An address that is asked for is given where nothing lies there, else
+ * another. Nothing waits for a stream.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,7 +61,8 @@ static CUresult fake_MemCreate(CUmemGenericAllocationHandle *handle, size_t size
 
 	FAKE_CALL();
 	if (flags || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	    prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+	    prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+	    prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (fake_allocated(prop->location.id) + size > fake_setup.memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -82,8 +84,8 @@ static CUresult fake_MemRelease(CUmemGenericAllocationHandle handle)
 	return close((int)handle) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-static CUresult fake_MemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-						unsigned long long flags)
+static CUresult fake_MemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+						CUmemAllocationHandleType type, unsigned long long flags)
 {
 	int fd;
 
@@ -97,7 +99,8 @@ static CUresult fake_MemExportToShareableHandle(void *shareable, CUmemGenericAll
 	return CUDA_SUCCESS;
 }
 
-static CUresult fake_MemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable, CUmemAllocationHandleType type)
+static CUresult fake_MemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
+						  CUmemAllocationHandleType type)
 {
 	char    path[64], target[64] = "";
 	int     fd;
@@ -106,7 +109,8 @@ static CUresult fake_MemImportFromShareableHandle(CUmemGenericAllocationHandle *
 	FAKE_CALL();
 	snprintf(path, sizeof path, "/proc/self/fd/%d", (int)(intptr_t)shareable);
 	length = readlink(path, target, sizeof target - 1);
-	if (length < 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || strncmp(target, "/memfd:" NAME, strlen("/memfd:" NAME)))
+	if (length < 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+	    strncmp(target, "/memfd:" NAME, strlen("/memfd:" NAME)))
 		return CUDA_ERROR_INVALID_VALUE;
 	fd = fcntl((int)(intptr_t)shareable, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0 || fd >= RANGES_MAX)
@@ -122,7 +126,8 @@ static void *reserve(void *where, size_t size, int fixed)
 	return mmap(where, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (where ? fixed : 0), -1, 0);
 }
 
-static CUresult fake_MemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr address, unsigned long long flags)
+static CUresult fake_MemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr address,
+				       unsigned long long flags)
 {
 	struct range *range;
 	void         *base = MAP_FAILED;
@@ -159,7 +164,8 @@ static CUresult fake_MemAddressFree(CUdeviceptr ptr, size_t size)
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult fake_MemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+static CUresult fake_MemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+			    unsigned long long flags)
 {
 	struct stat   st;
 	struct range *range;
@@ -169,7 +175,8 @@ static CUresult fake_MemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGe
 	pthread_mutex_lock(&lock);
 	range = range_at((char *)(uintptr_t)ptr);
 	ok = ptr && range && range->size >= size && !range->mapped && !offset && !flags && !fstat((int)handle, &st) &&
-	     st.st_size == (off_t)size && mmap(range->base, size, PROT_NONE, MAP_SHARED | MAP_FIXED, (int)handle, 0) == range->base;
+	     st.st_size == (off_t)size &&
+	     mmap(range->base, size, PROT_NONE, MAP_SHARED | MAP_FIXED, (int)handle, 0) == range->base;
 	if (ok) {
 		range->mapped = size;
 		range->device = made_on[handle] - 1;
@@ -188,7 +195,8 @@ static CUresult fake_MemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAcces
 	pthread_mutex_lock(&lock);
 	range = range_at((char *)(uintptr_t)ptr);
 	ok = ptr && range && range->mapped == size && count == 1 &&
-	     !mprotect(range->base, size, (int)access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE : PROT_READ);
+	     !mprotect(range->base, size,
+		       (int)access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE : PROT_READ);
 	pthread_mutex_unlock(&lock);
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -61,7 +61,8 @@ static void ipc_counted_closes(const struct answer *memory, void *ptr)
 	(void)cudaGetLastError();
 	point(!open && again == ptr && !first && value == 0x11111111 && !second && third,
 	      "a handle opened twice is one pointer, and closes are counted", "%s pointer; closes %s, %s, %s",
-	      again == ptr ? "same" : "other", cudaGetErrorName(first), cudaGetErrorName(second), cudaGetErrorName(third));
+	      again == ptr ? "same" : "other", cudaGetErrorName(first), cudaGetErrorName(second),
+	      cudaGetErrorName(third));
 }
 
 static void ipc_owner_free(int fd, const struct answer *memory)
@@ -72,7 +73,8 @@ static void ipc_owner_free(int fd, const struct answer *memory)
 	cudaError_t second = ask_free(fd, memory->ptr);
 
 	point(off && value == 0x11111111 && !first && second, "cudaFree of base + 1, or twice, is refused",
-	      "base + 1: %s, base: %s, again: %s", cudaGetErrorName(off), cudaGetErrorName(first), cudaGetErrorName(second));
+	      "base + 1: %s, base: %s, again: %s", cudaGetErrorName(off), cudaGetErrorName(first),
+	      cudaGetErrorName(second));
 }
 
 static void ipc_granule(int fd)
@@ -182,7 +184,8 @@ static void ipc_neighbour(int fd)
 	}
 	NEED(handle_open((void **)&ptr, &one));
 	result = kernel_reads(0, ptr + apart, &value);
-	point(result || value == 0x44444444, title, "%td bytes apart, %s, read %x", apart, cudaGetErrorName(result), value);
+	point(result || value == 0x44444444, title, "%td bytes apart, %s, read %x", apart, cudaGetErrorName(result),
+	      value);
 }
 
 void ipc_group(void)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts-namespaces.c - the facts of legacy IPC between containers: an exporter and an importer with namespaces of their own. */
+/*
+ * facts-namespaces.c - the facts of legacy IPC between containers: an exporter and an importer with namespaces of their
+ * own.
+ */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -90,9 +93,11 @@ static cudaError_t import(int owner, int importer, uint32_t *value)
 /* The roles are forked before the first call of CUDA here, that for an error's name among them. */
 void namespaces_group(void)
 {
-	static const char *const titles[] = { "an importer in a container opens an export of outside, and reads it",
-					      "one whose own number is the owner's is taken for the owner",
-					      "an owner in a container, and an importer outside of it: the same works" };
+	static const char *const titles[] = {
+		"an importer in a container opens an export of outside, and reads it",
+		"one whose own number is the owner's is taken for the owner",
+		"an owner in a container, and an importer outside of it: the same works"
+	};
 	int         owner, inside, namesake, inside_owner, outside;
 	pid_t       owner_pid, pid;
 	uint32_t    value;

@@ -24,8 +24,9 @@ static void order_write(cudaStream_t stream, uint64_t *word)
 	early = word_load(word);
 	NEED(cudaStreamSynchronize(stream));
 	took = now() - start;
-	point(early == 0 && word_load(word) == 7 && took > 0.15, "a stream write is ordered behind the kernel before it",
-	      "%llu after 50 ms, %llu after %.3f s", (unsigned long long)early, (unsigned long long)word_load(word), took);
+	point(early == 0 && word_load(word) == 7 && took > 0.15,
+	      "a stream write is ordered behind the kernel before it", "%llu after 50 ms, %llu after %.3f s",
+	      (unsigned long long)early, (unsigned long long)word_load(word), took);
 }
 
 /* Whether a wait for value passes while the word holds what it holds; leaves the stream free. */
@@ -63,8 +64,8 @@ static void order_readonly(cudaStream_t stream)
 	early = wait_passes(stream, readonly, word, 5);
 	word_store(word, 6);
 	late = wait_passes(stream, readonly, word, 6);
-	point(!early && late, "a page mapped and registered read-only can be waited on", "before the value %s, after it %s",
-	      early ? "passes" : "waits", late ? "passes" : "waits");
+	point(!early && late, "a page mapped and registered read-only can be waited on",
+	      "before the value %s, after it %s", early ? "passes" : "waits", late ? "passes" : "waits");
 }
 
 static cudaGraphExec_t graph_of_write(cudaStream_t stream, uint64_t *word, uint64_t value)
@@ -94,8 +95,9 @@ static void order_captured(cudaStream_t stream, uint64_t *word)
 		NEED(cudaStreamSynchronize(stream));
 		replayed[i] = word_load(word);
 	}
-	point(called == 0 && replayed[0] == 9 && replayed[1] == 9, "a captured stream write runs at every replay, not at the call",
-	      "call %d, replays %d, %d", (int)called, (int)replayed[0], (int)replayed[1]);
+	point(called == 0 && replayed[0] == 9 && replayed[1] == 9,
+	      "a captured stream write runs at every replay, not at the call", "call %d, replays %d, %d", (int)called,
+	      (int)replayed[0], (int)replayed[1]);
 }
 
 /* ---- a graph that waits and signals, replayed with greater values ---- */
@@ -178,7 +180,8 @@ static void order_replayed(cudaStream_t stream, uint64_t *word)
 	}
 	each = (now() - start) / 1000;
 	NEED(cudaStreamSynchronize(stream));
-	point(stale && waits, "a captured wait and write have the values of the capture, until they get others between two replays",
+	point(stale && waits,
+	      "a captured wait and write have the values of the capture, until they get others between two replays",
 	      "replayed %s; then %s; two new values and a launch %.1f us", stale ? "with the same" : "with others",
 	      waits ? "waits for the greater one and writes it" : "does not", each * 1e6);
 }
@@ -199,8 +202,9 @@ static void order_refused(cudaStream_t stream, uint64_t *word)
 	legacy = device_cuda->stream_write(NULL, word, 1);
 	legacy_valid = capture_finish(&capture);
 	point(own == -EBUSY && sync == -EBUSY && legacy == -EBUSY && own_valid && legacy_valid && word_load(word) == 0,
-	      "our write on a capturing stream is refused and the capture goes on", "own %d, sync %d, legacy %d; %s, %s", own,
-	      sync, legacy, own_valid ? "valid" : "invalidated", legacy_valid ? "valid" : "invalidated");
+	      "our write on a capturing stream is refused and the capture goes on",
+	      "own %d, sync %d, legacy %d; %s, %s", own, sync, legacy, own_valid ? "valid" : "invalidated",
+	      legacy_valid ? "valid" : "invalidated");
 }
 
 static int device_calls_memory(void)
@@ -298,8 +302,9 @@ static void order_context(cudaStream_t stream, uint64_t *word)
 	NEED(pthread_create(&thread, NULL, bare_thread, &bare));
 	pthread_join(thread, NULL);
 	point(!bare.rc && bare.clean && word_load(word) == 3 && bare.refused == -ENOMEM && bare.last == cudaSuccess,
-	      "our calls leave a thread's context and last error as they were", "calls %d, too much memory %d, context %s, %s",
-	      bare.rc, bare.refused, bare.clean ? "none" : "left behind", cudaGetErrorName(bare.last));
+	      "our calls leave a thread's context and last error as they were",
+	      "calls %d, too much memory %d, context %s, %s", bare.rc, bare.refused,
+	      bare.clean ? "none" : "left behind", cudaGetErrorName(bare.last));
 }
 
 void order_group(void)

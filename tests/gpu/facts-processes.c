@@ -156,10 +156,10 @@ void fork_group(void)
 	point(late.result == cudaErrorInitializationError, "CUDA started before a fork fails in the child", "%s",
 	      cudaGetErrorName(late.result));
 	point(!early.before && late.before && !device_cuda_forked() && late.start == -ENOTSUP,
-	      "our device notices that without a call of CUDA", "before CUDA %d, after %d, parent %d, start %d", early.before,
-	      late.before, device_cuda_forked(), late.start);
-	point(mine > 0 && late.descriptors == 0, "a forked child lets go of every descriptor of the driver", "%d, then %d",
-	      mine, late.descriptors);
+	      "our device notices that without a call of CUDA", "before CUDA %d, after %d, parent %d, start %d",
+	      early.before, late.before, device_cuda_forked(), late.start);
+	point(mine > 0 && late.descriptors == 0, "a forked child lets go of every descriptor of the driver",
+	      "%d, then %d", mine, late.descriptors);
 }
 
 /* ---- group: two devices ---- */
@@ -185,6 +185,6 @@ void peer_group(void)
 	NEED(device_cuda->open(1, &handle, GRANULE, &ptr));
 	NEED(cudaSetDevice(1));
 	result = kernel_reads(1, ptr, &value);
-	point(!result && value == 0x55555555 && !device_cuda->close(1, ptr), title, "%s, read %x", cudaGetErrorName(result),
-	      value);
+	point(!result && value == 0x55555555 && !device_cuda->close(1, ptr), title, "%s, read %x",
+	      cudaGetErrorName(result), value);
 }

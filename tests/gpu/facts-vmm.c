@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts-vmm.c - the facts of memory that is exported by a descriptor: no call of it waits, and a reset leaves it mapped. */
+/*
+ * facts-vmm.c - the facts of memory that is exported by a descriptor: no call of it waits, and a reset leaves it
+ * mapped.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,9 +38,13 @@ static void descriptor_send(int fd, int descriptor, struct passed *passed)
 		char           bytes[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
 	struct iovec  io = { .iov_base = passed, .iov_len = sizeof(*passed) };
-	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.bytes) };
+	struct msghdr message = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.bytes)
+	};
 
-	control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+					   .cmsg_level = SOL_SOCKET,
+					   .cmsg_type = SCM_RIGHTS };
 	memcpy(CMSG_DATA(&control.header), &descriptor, sizeof(descriptor));
 	(void)!sendmsg(fd, &message, 0);
 }
@@ -66,10 +73,13 @@ static int descriptor_receive(int fd, struct passed *passed)
 		char           bytes[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
 	struct iovec  io = { .iov_base = passed, .iov_len = sizeof(*passed) };
-	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.bytes) };
+	struct msghdr message = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.bytes)
+	};
 	int           descriptor = -1;
 
-	need(recvmsg(fd, &message, 0) == sizeof(*passed) && control.header.cmsg_type == SCM_RIGHTS, "the owner's descriptor");
+	need(recvmsg(fd, &message, 0) == sizeof(*passed) && control.header.cmsg_type == SCM_RIGHTS,
+	     "the owner's descriptor");
 	memcpy(&descriptor, CMSG_DATA(&control.header), sizeof(descriptor));
 	return descriptor;
 }
@@ -101,8 +111,8 @@ static void vmm_import(const struct passed *passed, int descriptor)
 
 	NEED(opened || twice);
 	point(ptr != again && memory_read(ptr) == VALUE && memory_read(again) == VALUE,
-	      "memory is imported by its descriptor, each time at addresses of its own", "%p, %p: %#x, %#x", ptr, again, memory_read(ptr),
-	      memory_read(again));
+	      "memory is imported by its descriptor, each time at addresses of its own", "%p, %p: %#x, %#x", ptr, again,
+	      memory_read(ptr), memory_read(again));
 	NEED(device_cuda->unmap(0, again) || device_cuda->unmap(0, ptr));
 }
 
@@ -118,13 +128,14 @@ static void vmm_beside_a_kernel(const struct passed *passed, int descriptor)
 	rc = map(passed, descriptor, &ptr);
 	rc = rc ? rc : device_cuda->unmap(0, ptr);
 	took = now() - begun;
-	point(!rc && took < 0.3 && cudaStreamQuery(stream) == cudaErrorNotReady, "neither import nor unmap waits for a kernel", "%d, %.0f ms", rc,
-	      took * 1e3);
+	point(!rc && took < 0.3 && cudaStreamQuery(stream) == cudaErrorNotReady,
+	      "neither import nor unmap waits for a kernel", "%d, %.0f ms", rc, took * 1e3);
 	NEED(map(passed, descriptor, &ptr));
 	rc = device_cuda->close(0, ptr);
 	waited = now() - begun;
-	point(!rc && cudaStreamQuery(stream) == cudaSuccess, "our close of such memory waits for it: the end of a registration does",
-	      "%d, after %.0f ms", rc, waited * 1e3);
+	point(!rc && cudaStreamQuery(stream) == cudaSuccess,
+	      "our close of such memory waits for it: the end of a registration does", "%d, after %.0f ms", rc,
+	      waited * 1e3);
 	cudaStreamDestroy(stream);
 }
 
@@ -138,7 +149,8 @@ static void vmm_read_only(const struct passed *passed, int descriptor)
 	NEED(map_at(passed, descriptor, false, NULL, &ptr));
 	rc = cudaMemcpy(ptr, passed, sizeof(*passed), cudaMemcpyHostToDevice);
 	point(memory_read(ptr) == VALUE && rc == cudaErrorInvalidValue && !cudaDeviceSynchronize(),
-	      "a copy to memory that is mapped read-only is refused when it is queued", "%#x, %d", memory_read(ptr), rc);
+	      "a copy to memory that is mapped read-only is refused when it is queued", "%#x, %d", memory_read(ptr),
+	      rc);
 	(void)cudaGetLastError();
 	NEED(launch_spin(stream, 600 * MILLISECONDS));
 	begun = now();
@@ -146,10 +158,12 @@ static void vmm_read_only(const struct passed *passed, int descriptor)
 	rc = rc ? rc : device_cuda->make_writable(0, ptr);
 	took = now() - begun;
 	point(!rc && took < 0.3 && cudaStreamQuery(stream) == cudaErrorNotReady,
-	      "neither another mapping of the memory nor a change of its access waits for a kernel", "%d, %.0f ms", rc, took * 1e3);
+	      "neither another mapping of the memory nor a change of its access waits for a kernel", "%d, %.0f ms", rc,
+	      took * 1e3);
 	cudaStreamSynchronize(stream);
 	rc = cudaMemset(again, 0x55, sizeof(uint32_t)) || cudaDeviceSynchronize();
-	point(!rc && memory_read(ptr) == 0x55555555u && !cudaMemset(ptr, VALUE & 0xff, sizeof(uint32_t)) && memory_read(again) == VALUE,
+	point(!rc && memory_read(ptr) == 0x55555555u && !cudaMemset(ptr, VALUE & 0xff, sizeof(uint32_t)) &&
+		      memory_read(again) == VALUE,
 	      "both are the same memory", "%d, %#x", rc, memory_read(ptr));
 	NEED(device_cuda->unmap(0, again) || device_cuda->unmap(0, ptr));
 	cudaStreamDestroy(stream);
@@ -164,12 +178,14 @@ static void vmm_address(const struct passed *passed, int descriptor)
 
 	rc = rc ? rc : map_at(passed, descriptor, true, ADDRESS, &again);
 	rc = rc ? rc : (int)cudaMemset(ptr, VALUE & 0xff, sizeof(uint32_t));
-	point(!rc && ptr == ADDRESS && again == ADDRESS && memory_read(ptr) == VALUE, "memory lies at the address that was asked for",
-	      "%d, %p, %p", rc, ptr, again);
+	point(!rc && ptr == ADDRESS && again == ADDRESS && memory_read(ptr) == VALUE,
+	      "memory lies at the address that was asked for", "%d, %p, %p", rc, ptr, again);
 	NEED(device_cuda->unmap(0, ptr) || device_cuda->unmap(0, ptr));
-	need(mmap(ADDRESS, GRANULE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == ADDRESS, "the addresses, given back");
+	need(mmap(ADDRESS, GRANULE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == ADDRESS,
+	     "the addresses, given back");
 	refused = map_at(passed, descriptor, true, ADDRESS, &taken);
-	point(refused == -EADDRINUSE && !taken, "where something else lies there, the driver gives another address, and we an error", "%d, %s", refused,
+	point(refused == -EADDRINUSE && !taken,
+	      "where something else lies there, the driver gives another address, and we an error", "%d, %s", refused,
 	      error_text());
 	munmap(ADDRESS, GRANULE);
 }
@@ -200,12 +216,15 @@ static void vmm_reset(int fd, const struct passed *passed, int descriptor)
 
 	NEED(map(passed, descriptor, &ptr));
 	close(descriptor);
-	need(send(fd, "", 1, 0) == 1 && recv(fd, &released, sizeof(released), 0) == sizeof(released), "the owner's release");
-	point(!released && memory_read(ptr) == VALUE, "what the owner released stays with who has it mapped", "%d, %#x", released, memory_read(ptr));
+	need(send(fd, "", 1, 0) == 1 && recv(fd, &released, sizeof(released), 0) == sizeof(released),
+	     "the owner's release");
+	point(!released && memory_read(ptr) == VALUE, "what the owner released stays with who has it mapped", "%d, %#x",
+	      released, memory_read(ptr));
 	rc = cudaDeviceReset();
 	value = memory_read(ptr);
 	closed = device_cuda->unmap(0, ptr);
-	point(!rc && value == VALUE && !closed, "a reset leaves memory of a descriptor mapped", "%d, %#x, unmap %d", rc, value, closed);
+	point(!rc && value == VALUE && !closed, "a reset leaves memory of a descriptor mapped", "%d, %#x, unmap %d", rc,
+	      value, closed);
 }
 
 void vmm_group(void)
@@ -253,8 +272,9 @@ void fault_group(void)
 	NEED(map(&passed, descriptor, &ptr));
 	descriptor_send(to_writer, descriptor, &passed);
 	need(recv(to_writer, &ended, sizeof(ended), 0) == sizeof(ended), "how the writer's kernel ended");
-	point(ended == cudaErrorIllegalAddress, "a kernel that writes memory that its process has mapped read-only ends in an error of that process",
+	point(ended == cudaErrorIllegalAddress,
+	      "a kernel that writes memory that its process has mapped read-only ends in an error of that process",
 	      "%d", ended);
-	point(memory_read(ptr) == VALUE && !cudaDeviceSynchronize(), "and another process, which has mapped the memory, notices nothing", "%#x",
-	      memory_read(ptr));
+	point(memory_read(ptr) == VALUE && !cudaDeviceSynchronize(),
+	      "and another process, which has mapped the memory, notices nothing", "%#x", memory_read(ptr));
 }

@@ -2,10 +2,10 @@
 /*
  * launching.c - modules, launches and the default stream on a CUDA device, through the library.
  *
- * Started by launching.sh under broker-run: look-ups and launches wait for nothing that is parked, since modules are loaded
- * before; calls on the default stream do not disturb a blocking stream's capture; a launch on a stream of another context or
- * device is refused before anything runs. With the argument "plain" it does what any client does, and has no points: for
- * compute-sanitizer, which counts its API errors.
+ * Started by launching.sh under broker-run: look-ups and launches wait for nothing that is parked, since modules are
+ * loaded before; calls on the default stream do not disturb a blocking stream's capture; a launch on a stream of
+ * another context or device is refused before anything runs. With the argument "plain" it does what any client does,
+ * and has no points: for compute-sanitizer, which counts its API errors.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -83,7 +83,8 @@ static int launch_fill(void *stream)
 /* Each kernel is looked up, two are launched, a launch without parameters is refused, and streams are used. */
 static int plain(void)
 {
-	static const char *const names[] = { "heat_step", "heat_edges", "pack_rows", "unpack_rows", "axpy", "fill", "checksum", "late_write" };
+	static const char *const names[] = { "heat_step", "heat_edges", "pack_rows", "unpack_rows",
+					     "axpy",	  "fill",	"checksum",  "late_write" };
 	gpub_kernel              kernel;
 	uint32_t                 words[16];
 	void                    *stream;
@@ -124,12 +125,13 @@ static void test_loading(void)
 	synced = gpub_stream_sync(other);
 	free_to_go = release();
 	point(!looked && !launched && !synced && free_to_go,
-	      "a look-up and a first launch beside a parked stream wait for nothing (%d, %d, %d; %s)", looked, launched, synced,
-	      free_to_go ? "returned at once" : "returned when the stream went on");
+	      "a look-up and a first launch beside a parked stream wait for nothing (%d, %d, %d; %s)", looked, launched,
+	      synced, free_to_go ? "returned at once" : "returned when the stream went on");
 	park(parked, WAIT_MS);
 	looked = gpub_module_open(&another, client, "kernels");
 	free_to_go = release();
-	point(!looked, "a module can be opened beside a parked stream, and %s", free_to_go ? "does not wait" : "waits for it");
+	point(!looked, "a module can be opened beside a parked stream, and %s",
+	      free_to_go ? "does not wait" : "waits for it");
 	if (!looked)
 		NEED(gpub_module_close(another));
 	gpub_stream_destroy(parked);
@@ -157,13 +159,13 @@ static void test_further_device(void)
 	free_to_go = release();
 	NEED(driver.CtxPopCurrent(&there));
 	point(!launched && !synced && free_to_go,
-	      "the first launch on a further device beside a parked stream waits for nothing (%d, %d; %s)", launched, synced,
-	      free_to_go ? "returned at once" : "returned when the stream went on");
+	      "the first launch on a further device beside a parked stream waits for nothing (%d, %d; %s)", launched,
+	      synced, free_to_go ? "returned at once" : "returned when the stream went on");
 	*counter = 0;
 	launched = launch_increment(0, other);
 	NEED(gpub_stream_sync(other));
-	point(launched == -EINVAL && *counter == 0, "a launch on a stream of another device is refused, and nothing runs (%d, %d)",
-	      launched, (int)*counter);
+	point(launched == -EINVAL && *counter == 0,
+	      "a launch on a stream of another device is refused, and nothing runs (%d, %d)", launched, (int)*counter);
 	gpub_stream_destroy(parked);
 	gpub_stream_destroy(other);
 }
@@ -199,8 +201,10 @@ static void test_default_stream(void *stream, const char *name)
 	capture_begin(blocking);
 	bad = default_calls(stream, -EBUSY);
 	whole = capture_end(blocking);
-	point(!bad && whole, "calls on %s while a blocking stream is captured: EBUSY, and the capture is whole (bits of other "
-			     "results %#x; %s)", name, bad, whole ? "valid" : "invalidated");
+	point(!bad && whole,
+	      "calls on %s while a blocking stream is captured: EBUSY, and the capture is whole (bits of other results "
+	      "%#x; %s)",
+	      name, bad, whole ? "valid" : "invalidated");
 	bad = default_calls(stream, 0);
 	NEED(gpub_stream_sync(stream));
 	point(!bad, "afterwards they work (%#x)", bad);
@@ -224,15 +228,16 @@ static void test_own_context(void)
 	signalled = gpub_signal_on(&lease, 1000, stream);
 	synced = gpub_stream_sync(stream);
 	point(there == -EINVAL && on_default == -EINVAL && *counter == 0,
-	      "a launch on a stream of another context is refused, and nothing runs (%d, on its default stream %d; %d)", there,
-	      on_default, (int)*counter);
+	      "a launch on a stream of another context is refused, and nothing runs (%d, on its default stream %d; %d)",
+	      there, on_default, (int)*counter);
 	point(!signalled && !synced, "such a stream can be signalled on and waited for (%d, %d)", signalled, synced);
 	NEED(driver.CtxPushCurrent(own));
 	NEED(driver.StreamSynchronize(stream));
 	NEED(driver.StreamDestroy(stream));
 	NEED(driver.CtxDestroy(own)); /* and no more current */
 	NEED(gpub_set_device(client, 0));
-	point(!launch_increment(0, NULL) && !gpub_stream_sync(NULL) && *counter == 1, "and launches go on where they may");
+	point(!launch_increment(0, NULL) && !gpub_stream_sync(NULL) && *counter == 1,
+	      "and launches go on where they may");
 }
 
 int main(int count, char **arguments)

@@ -47,7 +47,10 @@ struct driver {
 
 extern struct driver driver;
 
-/* Ends the program after that many seconds. Ends it as failed where no device starts: its script has asked whether there is one. */
+/*
+ * Ends the program after that many seconds. Ends it as failed where no device starts: its script has asked whether
+ * there is one.
+ */
 void parked_begin(unsigned seconds);
 
 /* One point of TAP; the plan, and what main() returns. */

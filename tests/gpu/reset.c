@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reset.c - what cudaDeviceReset(), stale registrations and closes of IPC handles do on a real driver, and what the cuda device
- * makes of it. tests/integration/reset.c has the same through the library.
+ * reset.c - what cudaDeviceReset(), stale registrations and closes of IPC handles do on a real driver, and what the
+ * cuda device makes of it. tests/integration/reset.c has the same through the library.
  *
- * An exporter is forked before CUDA is started. What blocks is released by a thread of its own, so nothing hangs, and an alarm
- * ends the program.
+ * An exporter is forked before CUDA is started. What blocks is released by a thread of its own, so nothing hangs, and
+ * an alarm ends the program.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -75,7 +75,8 @@ static _Noreturn void exporter(int in, int out)
 	char                 byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (device_cuda->start(&setup) || device_cuda->allocate(0, SIZE, EXPORT_IPC, &ptr) || device_cuda->export_handle(0, ptr, &handle, &(int){ 0 }) ||
+	if (device_cuda->start(&setup) || device_cuda->allocate(0, SIZE, EXPORT_IPC, &ptr) ||
+	    device_cuda->export_handle(0, ptr, &handle, &(int){ 0 }) ||
 	    write(out, &handle, sizeof(handle)) != sizeof(handle))
 		_exit(1);
 	while (read(in, &byte, 1) > 0)
@@ -133,7 +134,8 @@ static uint64_t word_load(const uint64_t *word)
 /* Queues a write there, waits for the stream, and looks. */
 static bool lands(void *stream, uint64_t *word, uint64_t value)
 {
-	return !device_cuda->stream_write(stream, word, value) && !device_cuda->stream_sync(stream) && word_load(word) == value;
+	return !device_cuda->stream_write(stream, word, value) && !device_cuda->stream_sync(stream) &&
+	       word_load(word) == value;
 }
 
 /* ---- points ---- */
@@ -163,7 +165,8 @@ static void stale_leave(void *stale[STALE])
 	for (int i = 0; i < STALE; i++) {
 		stale[i] = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		need(stale[i] != MAP_FAILED, "mmap");
-		NEED(cuda_error(cuda.MemHostRegister(stale[i], BYTES, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
+		NEED(cuda_error(cuda.MemHostRegister(stale[i], BYTES,
+						     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
 				"registering"));
 	}
 	for (int i = 0; i < STALE; i++)
@@ -189,7 +192,8 @@ static void test_stale(void *stream)
 	stale_leave(stale);
 	page = mmap(stale[0], BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	need(page == stale[0] && !madvise(page, BYTES, MADV_DONTFORK), "the same address");
-	point(device_cuda->page_register(page, BYTES, true) == -EEXIST, "a page on a stale registration is refused: %s", error_text());
+	point(device_cuda->page_register(page, BYTES, true) == -EEXIST, "a page on a stale registration is refused: %s",
+	      error_text());
 	munmap(page, BYTES);
 	point(!page_map(device_cuda->page_register, BYTES, -1, true, &mapped), "and mapped elsewhere");
 	for (int i = 0; i < STALE; i++)
@@ -209,14 +213,18 @@ static void test_reset(uint64_t *page)
 	NEED(reset(0));
 	began = now_ms();
 	after = device_cuda->epoch(0);
-	point(after && after != before, "and is another one after a reset: %llu (%.0f ms)", (unsigned long long)after, now_ms() - began);
+	point(after && after != before, "and is another one after a reset: %llu (%.0f ms)", (unsigned long long)after,
+	      now_ms() - began);
 	point(device_cuda->epoch(0) == after, "once");
-	point(!device_cuda->stream_create(0, 0, &stream) && lands(stream, page, 11), "a page registered before is registered again");
-	point(!device_cuda->open(0, &handle, SIZE, &ptr) && !device_cuda->sync(0, &handle, SIZE) && !device_cuda->close(0, ptr),
+	point(!device_cuda->stream_create(0, 0, &stream) && lands(stream, page, 11),
+	      "a page registered before is registered again");
+	point(!device_cuda->open(0, &handle, SIZE, &ptr) && !device_cuda->sync(0, &handle, SIZE) &&
+		      !device_cuda->close(0, ptr),
 	      "a handle is opened, synchronised with and closed");
 	device_cuda->stream_destroy(stream);
 	NEED(reset(0));
-	point(!device_cuda->stream_create(0, 0, &stream) && lands(stream, page, 12), "also where nobody asked for the epoch before");
+	point(!device_cuda->stream_create(0, 0, &stream) && lands(stream, page, 12),
+	      "also where nobody asked for the epoch before");
 	device_cuda->stream_destroy(stream);
 	NEED(reset(0));
 	point(!device_cuda->set_current(0) && lands(NULL, page, 13), "and on the legacy stream");
@@ -239,7 +247,8 @@ static void test_other_device(uint64_t *page)
 	other = device_cuda->epoch(1);
 	point(lands(stream, page, 21), "a write on a stream of device 1");
 	NEED(reset(0));
-	point(lands(stream, page, 22) && device_cuda->epoch(1) == other, "also after a reset of device 0, on the same stream");
+	point(lands(stream, page, 22) && device_cuda->epoch(1) == other,
+	      "also after a reset of device 0, on the same stream");
 	NEED(device_cuda->set_current(1));
 	device_cuda->stream_destroy(stream);
 	NEED(reset(1));
@@ -294,7 +303,8 @@ static void test_beside_a_close(uint64_t *page)
 	closed = atomic_load(&closing) == 2;
 	pthread_join(closer, NULL);
 	pthread_join(releaser, NULL);
-	point(same == scans && !closed, "invariant 7: to look at the epoch waits for no close in another thread: %.1f ns a look",
+	point(same == scans && !closed,
+	      "invariant 7: to look at the epoch waits for no close in another thread: %.1f ns a look",
 	      took * 1e6 / scans);
 	NEED(device_cuda->stream_sync(stream));
 	device_cuda->stream_destroy(stream);

@@ -9,7 +9,8 @@
  * The main process never touches CUDA. Each group of points runs in a process of its own, which forks the
  * second role before its first CUDA call and talks to it over a socketpair. A group that hangs is killed with
  * all that it started; the whole program takes less than a minute.
- * Its groups are in facts-ipc.c, facts-namespaces.c, facts-order.c, facts-processes.c and facts-vmm.c, and what they share is in facts.h.
+ * Its groups are in facts-ipc.c, facts-namespaces.c, facts-order.c, facts-processes.c and facts-vmm.c, and what they
+ * share is in facts.h.
  */
 #include <poll.h>
 #include <signal.h>

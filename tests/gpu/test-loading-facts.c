@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-loading-facts.c - holds by experiment what is taken for granted of the CUDA driver about loading, the legacy stream
- * during captures, and streams of other contexts (docs/facts.md), with raw calls of the driver and without the library.
+ * test-loading-facts.c - holds by experiment what is taken for granted of the CUDA driver about loading, the legacy
+ * stream during captures, and streams of other contexts (docs/facts.md), with raw calls of the driver and without the
+ * library.
  *
  * If a driver changes one of them, this says which. Nothing hangs: see parked.h.
  */
@@ -63,11 +64,12 @@ static void facts_legacy(void)
 	bool     id_too = survives(ask_id, &id), event_too = survives(record, &recorded);
 
 	point(asked && capturing == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-	      "cuStreamIsCapturing on the legacy stream is refused while a blocking stream is captured, which survives (%d; %s)",
+	      "cuStreamIsCapturing on the legacy stream is refused while a blocking stream is captured, which survives "
+	      "(%d; %s)",
 	      capturing, asked ? "valid" : "invalidated");
 	point(!context_too && !id_too && !event_too,
-	      "cuStreamGetCtx, cuStreamGetId and cuEventRecord invalidate the capture (%d, %d, %d; %s, %s, %s)", context, id,
-	      recorded, context_too ? "valid" : "invalidated", id_too ? "valid" : "invalidated",
+	      "cuStreamGetCtx, cuStreamGetId and cuEventRecord invalidate the capture (%d, %d, %d; %s, %s, %s)",
+	      context, id, recorded, context_too ? "valid" : "invalidated", id_too ? "valid" : "invalidated",
 	      event_too ? "valid" : "invalidated");
 }
 
@@ -121,7 +123,8 @@ static void facts_context(void)
 	NEED(driver.StreamGetCtx(stream, &of_stream));
 	result = record(stream);
 	point(result == CUDA_ERROR_INVALID_HANDLE && of_stream == own,
-	      "an event cannot be recorded on a stream of another context, which cuStreamGetCtx tells before (%d)", result);
+	      "an event cannot be recorded on a stream of another context, which cuStreamGetCtx tells before (%d)",
+	      result);
 	NEED(driver.CtxDestroy(own));
 }
 

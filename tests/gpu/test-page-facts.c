@@ -2,10 +2,10 @@
 /*
  * test-page-facts.c - what it means to unregister a page while streams are not done, on the real driver.
  *
- * The library unregisters a timeline's page once all leases of its buffer were returned and its mappings closed: all work of
- * the contexts in which buffers are mapped is over then. What a stream of another context, or of another device, still
- * has to do with the page is the program's to end before it returns the lease (gpub_signal_on(3)); what happens else is said.
- * A page is looked at through its own mapping, which stays: only the registration ends.
+ * The library unregisters a timeline's page once all leases of its buffer were returned and its mappings closed: all
+ * work of the contexts in which buffers are mapped is over then. What a stream of another context, or of another
+ * device, still has to do with the page is the program's to end before it returns the lease (gpub_signal_on(3)); what
+ * happens else is said. A page is looked at through its own mapping, which stays: only the registration ends.
  *
  * One process, which ends by itself after a minute: a call that hangs leaves the plan unfulfilled.
  */
@@ -221,8 +221,8 @@ static void own_context(const struct place *own)
 }
 
 /*
- * A stream of another context waits on that very page, or has yet to come to its wait: what the driver makes of it is said, and
- * is no point. The process may have lost its device behind it.
+ * A stream of another context waits on that very page, or has yet to come to its wait: what the driver makes of it is
+ * said, and is no point. The process may have lost its device behind it.
  */
 static bool other_place(const struct place *other, bool is_reached)
 {
@@ -241,8 +241,9 @@ static bool other_place(const struct place *other, bool is_reached)
 	late = is_done_in(&unregister, LAST_US);
 	ends = late ? place_ends(other) : CUDA_ERROR_NOT_READY;
 	printf("# an unregister of a page %s %s: %s for it; %s, %d; the stream ends with %d\n",
-	       is_reached ? "that a wait will find reached, in a stream of" : "on which a stream is parked, of", other->name,
-	       early ? "did not wait" : "waited", late ? "done" : "HANGS", late ? unregister.rc : 0, (int)ends);
+	       is_reached ? "that a wait will find reached, in a stream of" : "on which a stream is parked, of",
+	       other->name, early ? "did not wait" : "waited", late ? "done" : "HANGS", late ? unregister.rc : 0,
+	       (int)ends);
 	return ends == CUDA_SUCCESS;
 }
 
@@ -276,7 +277,8 @@ static void cycles(void)
 		NEED(munmap(page, PAGE));
 	}
 	point(status_kib("VmRSS:") - before < 1024, "pages that are registered and unregistered leave no memory behind",
-	      "%.0f us each, %ld KiB more after %d", (now() - began) * 1e6 / CYCLES, status_kib("VmRSS:") - before, CYCLES);
+	      "%.0f us each, %ld KiB more after %d", (now() - began) * 1e6 / CYCLES, status_kib("VmRSS:") - before,
+	      CYCLES);
 }
 
 static void unknown(void)
@@ -285,7 +287,8 @@ static void unknown(void)
 	CUresult  first = cuda.MemHostUnregister(page);
 	int       second = device_cuda->page_unregister(page), third = device_cuda->page_unregister(page);
 
-	point(!first && !second && third == -EINVAL, "a page that the driver does not know any more is no error, but one that was never ours",
+	point(!first && !second && third == -EINVAL,
+	      "a page that the driver does not know any more is no error, but one that was never ours",
 	      "%d, %d, then %d", (int)first, second, third);
 }
 
