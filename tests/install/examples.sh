@@ -59,6 +59,16 @@ check "gpubroker(7)'s program compiles" compiles gpubroker.7
 check "two workers print what the page shows" prints 42 2 -n 2 -b u=64K
 check "gpubroker(3)'s program compiles" compiles gpubroker.3
 check "and it prints what its kernel wrote" prints 42 1 -n 1 -b u=64M
+check "gpub_signal_on(3)'s program compiles" compiles gpub_signal_on.3
+check "the number goes round a ring of four" prints "back: 42" 1 -n 4
+# A worker that fails ends without a disconnect: worker 1 is to say that, not to take 0 for the number.
+ring_breaks() {
+	# shellcheck disable=SC2016 # the worker's shell expands
+	! timeout -k 5 60 "$top_builddir/broker/broker-run" --device host -n 3 -- sh -c \
+		'[ "$GPUBROKER_RANK" != 0 ] || export GPUB_HOST_FAIL=copy:1:EIO; exec ./program' >out 2>err </dev/null &&
+		grep -q "^worker 0: " err && grep -q "^worker 1: .*died" err && ! grep -q "^back" out
+}
+check "and a worker that fails is noticed by the next" ring_breaks
 # fortran_compiles: gpubroker_fortran(3)'s program, against the build tree
 fortran_compiles() {
 	sed -n '/^program double/,/^end program/p' "$top_srcdir/man/gpubroker_fortran.3" >program.f90
