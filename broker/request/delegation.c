@@ -89,7 +89,6 @@ static void issuer_put(struct delegation *delegation, struct issuer *issuer)
 	if (issuer->count)
 		return;
 	HASH_DEL(delegation->issuers, issuer);
-	deadlines_deinit(&issuer->terms);
 	free(issuer);
 }
 

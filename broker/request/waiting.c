@@ -49,7 +49,6 @@ static void waiter_put(struct waiting *waiting, struct waiter *waiter)
 	HASH_DEL(waiting->waiters, waiter);
 	if (waiter->timer)
 		event_free(waiter->timer);
-	deadlines_deinit(&waiter->deadlines);
 	free(waiter);
 }
 

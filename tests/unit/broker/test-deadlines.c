@@ -18,13 +18,6 @@ static struct deadlines deadlines;
 static struct deadline one[MANY];
 static bool in[MANY];
 
-static int teardown(void **state)
-{
-	(void)state;
-	deadlines_deinit(&deadlines);
-	return 0;
-}
-
 /* The smallest of those that are in; UINT64_MAX: none is. */
 static uint64_t searched(void)
 {
@@ -100,9 +93,9 @@ static void test_any_order_of_adds_and_removes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(test_none, teardown),
-		cmocka_unit_test_teardown(test_they_come_out_in_order, teardown),
-		cmocka_unit_test_teardown(test_any_order_of_adds_and_removes, teardown),
+		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_they_come_out_in_order),
+		cmocka_unit_test(test_any_order_of_adds_and_removes),
 	};
 
 	return cmocka_run_group_tests_name("deadlines", tests, NULL, NULL);
