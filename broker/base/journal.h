@@ -4,8 +4,8 @@
  * datagram for each line.
  *
  * Used only if stderr is connected to the journal, as $JOURNAL_STREAM tells (systemd.exec(5)). Owns the socket. Never
- * waits, and needs no systemd library. A value that contains a newline is sent with its length, so that no part of
- * the value passes for another field.
+ * waits. Does not use libsystemd, because sd_journal_send(3) blocks while the journal does not read. A value that
+ * contains a newline is sent with its length, so that no part of the value passes for another field.
  */
 #ifndef GPUB_JOURNAL_H
 #define GPUB_JOURNAL_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notify.h - reports the state of the program to the service manager by sd_notify(3)'s protocol, without libsystemd.
+ * notify.h - reports the state of the program to the service manager by sd_notify(3)'s protocol.
  *
  * Sends datagrams to the socket that NOTIFY_SOCKET names. Owns the descriptor. Never waits: if the service manager's
  * queue is full, a message is lost, and the loss is logged. Without a service manager all functions do nothing.
+ * Does not use libsystemd, because sd_notify(3) blocks while the service manager does not read.
  */
 #ifndef GPUB_NOTIFY_H
 #define GPUB_NOTIFY_H
