@@ -37,7 +37,7 @@
  *  F_NOSTOP     gpub_disconnect does not wait for the closer
  *  F_LEAKED     a mapping that is leaked stays noticed: the closer looks at it for ever
  *  F_NOLEFT     on_grant does not look at leaving at all
- *  F_LEAVEOPEN  on_grant looks at leaving before the open (grant_record), not after it (mapping_publish)
+ *  F_LEAVEOPEN  on_grant looks at leaving before the open (record_of_request), not after it (mapping_publish)
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
  *  F_PIDFDLIES  death is the pidfd alone (a forked child holds the GPU's descriptors past it)
  *  F_HUPLIES    death is the hang-up alone (the GPU's work ends after it)
@@ -1180,7 +1180,7 @@ proctype Svc(byte c) LIVING {
 	bool m;
 #endif
 end:	do
-	:: atomic { b2c[c]?GRANT(R,g,s); take_rights(); lock[c]==0 -> skip };         /* on_grant: grant_record */
+	:: atomic { b2c[c]?GRANT(R,g,s); take_rights(); lock[c]==0 -> skip };         /* on_grant: record_of_request */
 		if
 #ifndef F_NOLEFT
 		:: leaving[c] -> c2b[c]!CLOSED,g,s
