@@ -152,14 +152,6 @@ broker_broker_exporter_SOURCES = \
 broker_broker_exporter_LDADD = $(broker_libs) $(MICROHTTPD_LIBS)
 endif
 
-# What a file for a buffer may be: for its fuzzer, too.
-ctl_content = \
-	broker/ctl/content.c broker/ctl/content.h \
-	broker/ctl/interrupt.c broker/ctl/interrupt.h \
-	broker/ctl/npy.c broker/ctl/npy.h \
-	broker/ctl/safetensors.c broker/ctl/safetensors.h \
-	broker/ctl/whole.c broker/ctl/whole.h
-
 bin_PROGRAMS += broker/broker-ctl
 broker_broker_ctl_SOURCES = \
 	broker/ctl/access.c broker/ctl/access.h \
@@ -173,14 +165,16 @@ broker_broker_ctl_SOURCES = \
 	broker/ctl/create.c broker/ctl/create.h \
 	broker/ctl/doctor.c broker/ctl/doctor.h \
 	broker/ctl/events.c broker/ctl/events.h \
+	broker/ctl/formats.c broker/ctl/formats.h \
+	broker/ctl/interrupt.c broker/ctl/interrupt.h \
 	broker/ctl/load.c broker/ctl/load.h \
 	broker/ctl/options.c broker/ctl/options.h \
 	broker/ctl/output.c broker/ctl/output.h \
-	broker/ctl/progress.c broker/ctl/progress.h \
 	broker/ctl/report.c broker/ctl/report.h \
 	broker/ctl/save.c broker/ctl/save.h \
 	broker/ctl/transfer.c broker/ctl/transfer.h \
 	broker/ctl/values.c broker/ctl/values.h \
 	broker/ctl/view.c broker/ctl/view.h \
-	$(ctl_content) $(show_ask)
+	broker/ctl/whole.c broker/ctl/whole.h \
+	$(show_ask)
 broker_broker_ctl_LDADD = libbroker/libclient.la $(broker_libs)

@@ -47,13 +47,11 @@ unit_tests = \
 	tests/unit/broker/test-manage-drain \
 	tests/unit/broker/test-manage-publish \
 	tests/unit/broker/test-openmetrics \
-	tests/unit/broker/test-npy \
 	tests/unit/broker/test-outbox \
 	tests/unit/broker/test-places \
 	tests/unit/broker/test-pool \
 	tests/unit/broker/test-process \
 	tests/unit/broker/test-output \
-	tests/unit/broker/test-progress \
 	tests/unit/broker/test-rates \
 	tests/unit/broker/test-records \
 	tests/unit/broker/test-session-proof \
@@ -68,7 +66,6 @@ unit_tests = \
 	tests/unit/broker/test-registry-shared-random \
 	tests/unit/broker/test-acquire-fanout \
 	tests/unit/broker/test-dispatch-users \
-	tests/unit/broker/test-safetensors \
 	tests/unit/broker/test-second-look \
 	tests/unit/broker/test-session \
 	tests/unit/broker/test-session-cut \
@@ -314,10 +311,7 @@ tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(se
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
 tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/ctl/cgroup.c
 tests_unit_broker_test_children_SOURCES = tests/unit/broker/test-children.c broker/run/children.c
-tests_unit_broker_test_npy_SOURCES = tests/unit/broker/test-npy.c broker/ctl/npy.c
 tests_unit_broker_test_output_SOURCES = tests/unit/broker/test-output.c broker/ctl/output.c
-tests_unit_broker_test_progress_SOURCES = tests/unit/broker/test-progress.c broker/ctl/progress.c
-tests_unit_broker_test_safetensors_SOURCES = tests/unit/broker/test-safetensors.c broker/ctl/safetensors.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_dispatch_SOURCES = tests/unit/broker/test-dispatch.c $(session_harness)

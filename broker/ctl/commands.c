@@ -327,9 +327,9 @@ static enum ctl_exit run_doctor(const struct ctl_options *options)
 const struct ctl_command ctl_commands[] = {
 	{ "create", "NAME SIZE[@DEVICE]", "make a buffer of zeros; SIZE in bytes, or with K, M, G", 2, 2,
 	  VALUE_AT(1, take_amount, amount), .run = run_create },
-	{ "load", "NAME FILE", "make a buffer of a file: .npy, .safetensors, or bytes; - is stdin", 2, 2,
+	{ "load", "NAME FILE", "make a buffer with the bytes of a file; - is stdin", 2, 2,
 	  VALUE_AT(1, take_text, file), .local = run_load },
-	{ "save", "NAME FILE", "write a buffer to a file: .npy, .safetensors, or bytes; - is stdout", 2, 2,
+	{ "save", "NAME FILE", "write the bytes of a buffer to a file; - is stdout", 2, 2,
 	  VALUE_AT(1, take_text, file), .local = run_save },
 	{ "resize", "NAME SIZE", "give one that was created with a reserve another size", 2, 2, VALUE_AT(1, take_size_or_0, size), .run = run_resize },
 	{ "unlink", "NAME ...", "take names away; memory is freed when nobody can touch it", 1, INT_MAX, .each = unlink_one },

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * load.h - broker-ctl load: creates a buffer with the content of a file.
+ * load.h - broker-ctl load: creates a buffer with the bytes of a file.
  *
- * The buffer is written under a temporary name, and is renamed when it is complete: a process that waits for the final
- * name never sees an incomplete buffer. Until the rename the buffer is ephemeral, so it ends with this process. Owns
- * the connection, and the buffer until the rename.
+ * A file that is plainly .npy or .safetensors is refused (formats.h), unless it is standard input. The buffer is
+ * written under a temporary name, and is renamed when it is complete: a process that waits for the final name never
+ * sees an incomplete buffer. Until the rename the buffer is ephemeral, so it ends with this process. Owns the
+ * connection, and the buffer until the rename.
  */
 #ifndef GPUB_CTL_LOAD_H
 #define GPUB_CTL_LOAD_H

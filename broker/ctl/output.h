@@ -11,7 +11,7 @@
 #define GPUB_CTL_OUTPUT_H
 
 struct output {
-	int   fd; /* open for reading and writing */
+	int   fd; /* open for writing */
 	char *path, *temporary; /* of the final and the temporary file, owned; NULL: standard output */
 };
 

@@ -2,9 +2,8 @@
 /*
  * save.h - broker-ctl save: writes the content of a buffer to a file.
  *
- * If the file's name ends in .npy, the file begins with a header for the buffer's layout. If it ends in .safetensors,
- * the content is checked for that format before the file gets its name. Owns the connection, the lease, and the file
- * until it gets its name (output.h).
+ * Writes all bytes of the buffer as they are. A file that is called .npy or .safetensors is refused (formats.h). Owns
+ * the connection, the lease, and the file until it gets its name (output.h).
  */
 #ifndef GPUB_CTL_SAVE_H
 #define GPUB_CTL_SAVE_H

@@ -2,6 +2,9 @@
 /* transfer.c - see transfer.h */
 #include "transfer.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "client/client.h"
 #include "common/error.h"
 #include "common/size.h"
@@ -10,6 +13,24 @@
 
 #define BLOCK_MAX (8u << 20)
 #define BLOCK_MIN (64u << 10) /* a multiple of the page size on every machine */
+
+/* ---- progress ---- */
+
+/* Counts the bytes as copied, and writes the line again if its percentage has changed. */
+static void progress_add(struct transfer *transfer, size_t bytes)
+{
+	char done[SIZE_TEXT_MAX], size[SIZE_TEXT_MAX];
+	int percent;
+
+	transfer->done += bytes;
+	percent = (int)((double)transfer->done / (double)transfer->size * 100);
+	if (!transfer->shown || percent == transfer->percent)
+		return;
+	transfer->percent = percent;
+	/* the blanks overwrite the end of a longer line */
+	fprintf(stderr, "\r%.32s: %s of %s, %d%%      ", transfer->shown, size_format(transfer->done, done),
+		size_format(transfer->size, size), percent);
+}
 
 /* ---- blocks ---- */
 
@@ -22,12 +43,13 @@ static int block_open(struct transfer *transfer, struct transfer_block *block)
 	return error ? error : page_map(device->page_register, transfer->block, -1, true, &block->bytes);
 }
 
-int transfer_open(struct transfer *transfer, gpub_client *client, uint64_t size, struct progress *progress)
+int transfer_open(struct transfer *transfer, gpub_client *client, uint64_t size, const char *name)
 {
 	uint64_t block = !size ? BLOCK_MIN : size < BLOCK_MAX ? size_round_up(size, BLOCK_MIN) : BLOCK_MAX;
 	int error = 0;
 
-	*transfer = (struct transfer){ .client = client, .progress = progress, .block = block };
+	*transfer = (struct transfer){ .client = client, .size = size, .block = block, .percent = -1 };
+	transfer->shown = isatty(STDERR_FILENO) ? name : NULL;
 	for (unsigned i = 0; !error && i < TRANSFER_BLOCKS; i++)
 		error = block_open(transfer, &transfer->blocks[i]);
 	if (error)
@@ -37,6 +59,8 @@ int transfer_open(struct transfer *transfer, gpub_client *client, uint64_t size,
 
 void transfer_close(struct transfer *transfer)
 {
+	if (transfer->percent >= 0)
+		fputc('\n', stderr);
 	for (unsigned i = 0; i < TRANSFER_BLOCKS; i++)
 		gpub_stream_destroy(transfer->blocks[i].stream);
 }
@@ -65,28 +89,28 @@ static int transfer_end(struct transfer *transfer, int error)
 
 /* ---- the two directions ---- */
 
-static size_t size_at(const struct transfer *transfer, uint64_t size, uint64_t at)
+static size_t size_at(const struct transfer *transfer, uint64_t at)
 {
-	return size - at < transfer->block ? size - at : transfer->block;
+	return transfer->size - at < transfer->block ? transfer->size - at : transfer->block;
 }
 
 static int block_in(struct transfer *transfer, struct transfer_block *block, void *to)
 {
-	progress_add(transfer->progress, block->size);
+	progress_add(transfer, block->size);
 	return gpub_copy_on(transfer->client, to, block->bytes, block->size, block->stream);
 }
 
-int transfer_in(struct transfer *transfer, void *to, uint64_t size, transfer_fill *fill, void *context)
+int transfer_in(struct transfer *transfer, void *to, transfer_fill *fill, void *context)
 {
 	int error = 0;
 
-	for (uint64_t at = 0; !error && at < size; at += transfer->block) {
+	for (uint64_t at = 0; !error && at < transfer->size; at += transfer->block) {
 		struct transfer_block *block = &transfer->blocks[at / transfer->block % TRANSFER_BLOCKS];
 
 		error = interrupt_check();
 		if (!error)
 			error = block_wait(block);
-		block->size = size_at(transfer, size, at);
+		block->size = size_at(transfer, at);
 		if (!error)
 			error = fill(context, block->bytes, block->size, at);
 		if (!error)
@@ -95,14 +119,14 @@ int transfer_in(struct transfer *transfer, void *to, uint64_t size, transfer_fil
 	return transfer_end(transfer, error);
 }
 
-/* Starts the copy of the block at the offset `at` to host memory. Does nothing if `at` is not less than size. */
-static int block_out(struct transfer *transfer, const void *from, uint64_t size, uint64_t at)
+/* Starts the copy of the block at the offset `at` to host memory. Does nothing at the end of the transfer. */
+static int block_out(struct transfer *transfer, const void *from, uint64_t at)
 {
 	struct transfer_block *block = &transfer->blocks[at / transfer->block % TRANSFER_BLOCKS];
 
-	if (at >= size)
+	if (at >= transfer->size)
 		return 0;
-	block->size = size_at(transfer, size, at);
+	block->size = size_at(transfer, at);
 	return gpub_copy_on(transfer->client, block->bytes, (const char *)from + at, block->size, block->stream);
 }
 
@@ -115,17 +139,17 @@ static int block_take(struct transfer *transfer, struct transfer_block *block, u
 	if (!error)
 		error = take(context, block->bytes, block->size, at);
 	if (!error)
-		progress_add(transfer->progress, block->size);
+		progress_add(transfer, block->size);
 	return error;
 }
 
-int transfer_out(struct transfer *transfer, const void *from, uint64_t size, transfer_take *take, void *context)
+int transfer_out(struct transfer *transfer, const void *from, transfer_take *take, void *context)
 {
 	uint64_t block = transfer->block;
-	int error = block_out(transfer, from, size, 0);
+	int error = block_out(transfer, from, 0);
 
-	for (uint64_t at = 0; !error && at < size; at += block) {
-		error = block_out(transfer, from, size, at + block);
+	for (uint64_t at = 0; !error && at < transfer->size; at += block) {
+		error = block_out(transfer, from, at + block);
 		if (!error)
 			error = block_take(transfer, &transfer->blocks[at / block % TRANSFER_BLOCKS], at, take, context);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * transfer.h - copies bytes between a lease's memory and a callback that produces or consumes them, block by block,
- * through pinned host memory.
+ * through pinned host memory, and shows its progress as one line on standard error if that is a terminal.
  *
  * There are two blocks, each with a stream of its own: the callback works on one while the device copies the other.
  * Owns the blocks and streams. Waits for all copies before it returns, also after a failure. Never returns a lease.
@@ -13,14 +13,15 @@
 #include <stdint.h>
 
 #include "gpubroker.h"
-#include "progress.h"
 
 #define TRANSFER_BLOCKS 2
 
 struct transfer {
-	gpub_client     *client;
-	struct progress *progress;
-	size_t           block; /* size of each block in bytes */
+	gpub_client *client;
+	uint64_t     size, done; /* bytes to copy, and bytes copied so far */
+	size_t       block;      /* size of each block in bytes */
+	const char  *shown;      /* what the line of progress begins with; NULL: no line is shown */
+	int          percent;    /* in the line as last written; -1: none was written */
 	struct transfer_block {
 		void  *bytes, *stream;
 		size_t size; /* bytes of the block's last copy, which may be pending; 0: there was none */
@@ -33,16 +34,19 @@ typedef int transfer_fill(void *context, void *bytes, size_t size, uint64_t at);
 /* Callback: consumes the buffer's `size` bytes at the offset `at`. A negative errno ends the transfer. */
 typedef int transfer_take(void *context, const void *bytes, size_t size, uint64_t at);
 
-/* Makes the blocks, for the current device. size: bytes of the largest transfer. Returns 0 or negative errno. */
-int transfer_open(struct transfer *transfer, gpub_client *client, uint64_t size, struct progress *progress);
+/*
+ * Makes the blocks, for the current device and a transfer of `size` bytes. name: what the line of progress begins with;
+ * NULL: no line. Returns 0 or negative errno.
+ */
+int transfer_open(struct transfer *transfer, gpub_client *client, uint64_t size, const char *name);
 
-/* Destroys the streams. The blocks' memory stays mapped until the process ends (device/page.h). */
+/* Ends the line of progress, and destroys the streams. The blocks' memory stays mapped: see device/page.h. */
 void transfer_close(struct transfer *transfer);
 
-/* Copies `size` bytes from fill() to a lease's memory. Fails with -EINTR (interrupt.h), or as fill() or the device. */
-int transfer_in(struct transfer *transfer, void *to, uint64_t size, transfer_fill *fill, void *context);
+/* Copies all bytes from fill() to a lease's memory. Fails with -EINTR (interrupt.h), or as fill() or the device. */
+int transfer_in(struct transfer *transfer, void *to, transfer_fill *fill, void *context);
 
-/* Copies `size` bytes from the lease's memory at `from` to take(). Returns as transfer_in(). */
-int transfer_out(struct transfer *transfer, const void *from, uint64_t size, transfer_take *take, void *context);
+/* Copies all bytes from the lease's memory at `from` to take(). Returns as transfer_in(). */
+int transfer_out(struct transfer *transfer, const void *from, transfer_take *take, void *context);
 
 #endif

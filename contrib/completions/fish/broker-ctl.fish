@@ -12,10 +12,10 @@ end
 complete -c broker-ctl -f
 complete -c broker-ctl -n __fish_use_subcommand -a create -d 'make a buffer of zeros; SIZE in bytes, or with K, M, G'
 complete -c broker-ctl -n '__fish_seen_subcommand_from create' -x -a '(__broker_ctl_buffers)'
-complete -c broker-ctl -n __fish_use_subcommand -a load -d 'make a buffer of a file: .npy, .safetensors, or bytes; - is stdin'
+complete -c broker-ctl -n __fish_use_subcommand -a load -d 'make a buffer with the bytes of a file; - is stdin'
 complete -c broker-ctl -n '__fish_seen_subcommand_from load' -x -a '(__broker_ctl_buffers)'
 complete -c broker-ctl -n '__fish_seen_subcommand_from load' -r -F
-complete -c broker-ctl -n __fish_use_subcommand -a save -d 'write a buffer to a file: .npy, .safetensors, or bytes; - is stdout'
+complete -c broker-ctl -n __fish_use_subcommand -a save -d 'write the bytes of a buffer to a file; - is stdout'
 complete -c broker-ctl -n '__fish_seen_subcommand_from save' -x -a '(__broker_ctl_buffers)'
 complete -c broker-ctl -n '__fish_seen_subcommand_from save' -r -F
 complete -c broker-ctl -n __fish_use_subcommand -a resize -d 'give one that was created with a reserve another size'

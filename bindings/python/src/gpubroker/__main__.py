@@ -4,6 +4,8 @@
 python -m gpubroker ls [PATTERN]
 python -m gpubroker show NAME
 python -m gpubroker view NAME [--slice 0,:,:] [--every 1s] [--png FILE]
+python -m gpubroker load NAME FILE
+python -m gpubroker save NAME FILE
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import contextlib
 import math
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable
+from types import FrameType
 
 from . import fields, files, picture
 from ._core import Client, Info
@@ -135,6 +139,8 @@ def view(client: Client, options: argparse.Namespace) -> None:
 
 
 def load(client: Client, options: argparse.Namespace) -> None:
+    if options.device is not None:
+        client.set_device(options.device)
     files.load_file(
         client,
         options.name,
@@ -143,6 +149,8 @@ def load(client: Client, options: argparse.Namespace) -> None:
         replace=options.replace,
         seal=options.seal,
         dedicated=options.dedicated,
+        same_address=options.same_address,
+        reserve=options.reserve,
         device=options.device,
         timeout=options.wait,
         quiet=options.quiet,
@@ -150,6 +158,9 @@ def load(client: Client, options: argparse.Namespace) -> None:
 
 
 def save(client: Client, options: argparse.Namespace) -> None:
+    device = client.stat(options.name).device
+    if device >= 0:
+        client.set_device(device)
     files.save_file(client, options.name, options.file, quiet=options.quiet)
 
 
@@ -175,6 +186,14 @@ def mode(text: str) -> int:
         if 0 <= value <= 0o777:
             return value
     raise argparse.ArgumentTypeError(f"{text!r} is no mode: say 0640")
+
+
+def size(text: str) -> int:
+    """'4096', '64K', '512M', '4G'."""
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in ("K", "M", "G") else (text, "")
+    if number.isascii() and number.isdigit():
+        return int(number) << {"": 0, "K": 10, "M": 20, "G": 30}[unit]
+    raise argparse.ArgumentTypeError(f"{text!r} is no size: say 4096, 64K, 512M or 4G")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -203,7 +222,9 @@ def parser() -> argparse.ArgumentParser:
     pictured.add_argument("--png", metavar="FILE", help="write a PNG with a scale instead")
     pictured.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"), help="values of the first and the last colour")
     loaded = command(
-        "load", load, "make a buffer with what is in a file: .npy and .safetensors by their format, others as they are"
+        "load",
+        load,
+        "make a buffer with what is in a file: .npy and .safetensors by their format, others and - (stdin) as they are",
     )
     loaded.add_argument("name")
     loaded.add_argument("file")
@@ -211,9 +232,13 @@ def parser() -> argparse.ArgumentParser:
     loaded.add_argument("--replace", action="store_true", help="take the place of a buffer of that name, in one step")
     loaded.add_argument("--seal", action="store_true", help="nobody can write it later")
     loaded.add_argument("--dedicated", action="store_true", help="in memory of its own")
+    loaded.add_argument("--same-address", action="store_true", help="each process maps it at the same address")
+    loaded.add_argument("--reserve", type=size, default=0, metavar="SIZE", help="how large it may become: 512M, 4G (0: as now)")
     loaded.add_argument("--device", type=int, metavar="N", help="the device, as this process numbers them (the current one)")
     loaded.add_argument("--wait", type=seconds, default=0, metavar="TIME", help="wait so long for memory (0)")
-    saved = command("save", save, "write a buffer to a file: .npy and .safetensors in their format, others as it is")
+    saved = command(
+        "save", save, "write a buffer to a file: .npy and .safetensors in their format, others and - (stdout) as it is"
+    )
     saved.add_argument("name")
     saved.add_argument("file")
     for one in (loaded, saved):
@@ -221,8 +246,16 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Of SIGTERM and SIGHUP: what was begun is undone, as after Ctrl-C."""
+    sys.exit(128 + number)
+
+
 def main() -> int:
     options = parser().parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
     try:
         with Client(options.address) as client:
             options.run(client, options)

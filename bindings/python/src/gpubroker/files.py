@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files as buffers and buffers as files: .npy, .safetensors, and the bytes of any other file.
 
-A buffer gets its name when it holds all of the file, and a file gets its name when it holds all of the buffer. What a file
-says of itself is checked before anything is made of it. Needs no NumPy. Owns nothing between calls.
+A buffer gets its name when it holds all of the file, and a file gets its name when it holds all of the buffer. The header of
+a file is checked before a buffer is created. The path "-" is standard input or output, as plain bytes. Needs no NumPy. Owns
+nothing between calls.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import math
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -53,7 +56,8 @@ class Content(NamedTuple):
 def _npy_header(text: bytes) -> tuple[str, tuple[int, ...]]:
     """Somebody else's text: a dictionary of literals. ValueError: it is none, or says what no buffer can hold."""
     try:
-        header = ast.literal_eval(text.decode("latin-1").strip())
+        plain = re.sub(r"(\d)L\b", r"\1", text.decode("latin-1").strip())  # Python 2 wrote an L behind some numbers
+        header = ast.literal_eval(plain)
         descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
         if len(header) != 3 or not isinstance(descr, str) or not isinstance(fortran, bool):
             raise ValueError
@@ -71,7 +75,7 @@ def _npy_header(text: bytes) -> tuple[str, tuple[int, ...]]:
 
 def _npy_content(file: IO[bytes], total: int) -> Content:
     prefix = file.read(12)
-    if len(prefix) < 12 or not prefix.startswith(_NPY_MAGIC) or not 1 <= prefix[6] <= 3:
+    if len(prefix) < 12 or not prefix.startswith(_NPY_MAGIC) or not 1 <= prefix[6] <= 3 or prefix[7]:
         raise ValueError("it is no .npy file")
     begin = 10 if prefix[6] == 1 else 12
     size = int.from_bytes(prefix[8:begin], "little")
@@ -104,7 +108,7 @@ def _tensors_content(file: IO[bytes], total: int) -> Content:
     prefix = file.read(8)
     size = safetensors.header_size(prefix, total)
     text = file.read(size)
-    safetensors.parse(text, total)
+    safetensors.check(text, total - 8 - size)
     padded = text.ljust(size + -(8 + size) % safetensors.ALIGNMENT)
     head = len(padded).to_bytes(8, "little") + padded
     rest = total - 8 - size
@@ -120,17 +124,42 @@ def _check_tensors(file: IO[bytes], total: int) -> None:
 # ---- any file ----
 
 
+def format_of(path: str) -> str:
+    """'.npy' or '.safetensors' by the ending of a path, in letters of either case; '' for any other file."""
+    ending = Path(path).suffix.lower()
+    return ending if ending in (".npy", ".safetensors") else ""
+
+
+def _content(file: IO[bytes], path: str) -> Content:
+    there = os.fstat(file.fileno())
+    if not stat.S_ISREG(there.st_mode):
+        raise ValueError("it is no regular file, so its size is not known: write it into one first")
+    kind = format_of(path)
+    if path != "-" and not kind:
+        kind = ".npy" if file.read(len(_NPY_MAGIC)) == _NPY_MAGIC else ""
+    file.seek(0)
+    if kind == ".npy":
+        return _npy_content(file, there.st_size)
+    if kind == ".safetensors":
+        return _tensors_content(file, there.st_size)
+    if not there.st_size:
+        raise ValueError("it is empty, and a buffer has at least 1 byte")
+    return Content("uint8", (there.st_size,), b"", 0, there.st_size)
+
+
 def content_of(file: IO[bytes], path: str) -> Content:
-    """What an open file holds, by the ending of its path. ValueError with the path: it does not."""
-    total = os.fstat(file.fileno()).st_size
+    """What an open file holds, by the ending of its path, or NumPy's magic. ValueError with the path: it does not."""
     try:
-        if path.endswith(".npy"):
-            return _npy_content(file, total)
-        if path.endswith(".safetensors"):
-            return _tensors_content(file, total)
+        return _content(file, path)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    return Content("uint8", (total,), b"", 0, total)
+        raise ValueError(f"{'standard input' if path == '-' else path}: {error}") from None
+
+
+def _open(path: str) -> IO[bytes]:
+    if path == "-":
+        return open(os.dup(0), "rb", buffering=0)
+    # O_NONBLOCK: open() of a FIFO without a writer would not return
+    return open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY))
 
 
 class Progress:
@@ -184,6 +213,8 @@ def load_file(
     replace: bool = False,
     seal: bool = False,
     dedicated: bool = False,
+    same_address: bool = False,
+    reserve: int = 0,
     device: int | None = None,
     timeout: float | None = 0,
     quiet: bool = True,
@@ -191,8 +222,9 @@ def load_file(
     """Makes a buffer of that name with what is in the file.
 
     A .npy file gives an array of its type and shape, a .safetensors file what gpubroker.load() reads, any other file its
-    bytes. replace: a buffer of that name is unlinked in the same step. seal: nobody can write it later. timeout: how many
-    seconds to wait for memory, None without limit. quiet: no progress on a terminal.
+    bytes. path: "-" is standard input, of which the bytes are loaded as they are. replace: a buffer of that name is unlinked
+    in the same step. seal: nobody can write it later. timeout: how many seconds to wait for memory, None without limit.
+    quiet: no progress on a terminal.
 
     FileExistsError: the name is taken. ValueError: the file is damaged, or holds what no buffer can; mode refuses its owner
     to write. OSError. If anything fails, nothing is left of the buffer.
@@ -201,7 +233,7 @@ def load_file(
         raise ValueError(
             f"mode {mode:04o} refuses its owner to write the buffer: add 0200, and seal it so that nobody writes it later"
         )
-    with open(path, "rb", buffering=0) as file:
+    with _open(path) as file:
         content = content_of(file, path)
         if not replace:
             with contextlib.suppress(FileNotFoundError):
@@ -220,6 +252,8 @@ def load_file(
                     dtype=content.dtype,
                     mode=mode,
                     dedicated=dedicated,
+                    same_address=same_address,
+                    reserve=reserve,
                     device=device,
                     timeout=timeout,
                 ) as own,
@@ -233,17 +267,52 @@ def load_file(
 # ---- to a file ----
 
 
+_ACL = "system.posix_acl_access"
+
+
+def _take_list(descriptor: int, path: str) -> bool:
+    """Gives a new file the access control list of the old one, or none if that has none. False: it cannot."""
+    try:
+        try:
+            os.setxattr(descriptor, _ACL, os.getxattr(path, _ACL))
+        except OSError as error:
+            if error.errno not in (errno.ENODATA, errno.ENOTSUP):
+                raise
+            os.removexattr(descriptor, _ACL)  # the folder may have given the new file one
+    except OSError as error:
+        return error.errno in (errno.ENODATA, errno.ENOTSUP)
+    return True
+
+
+def _given(descriptor: int, owner: int, group: int) -> bool:
+    try:
+        os.fchown(descriptor, owner, group)
+    except OSError:
+        return False
+    return True
+
+
 def _take_access(descriptor: int, path: str) -> None:
-    """The group and the mode of the file that is replaced; of a new one, those that open() would give it."""
+    """Gives a new file the owner, group, mode and access control list of the file that it replaces.
+
+    Where one of these cannot be given, the mode is reduced, so that nobody but the new owner may do more than before. A file
+    that replaces none has the mode that open() would give it.
+    """
     umask = os.umask(0o077)
     os.umask(umask)
     mode = 0o666 & ~umask
     with contextlib.suppress(FileNotFoundError):
-        there = os.lstat(path)
-        if stat.S_ISREG(there.st_mode):
-            mode = stat.S_IMODE(there.st_mode)
-            with contextlib.suppress(PermissionError):
-                os.fchown(descriptor, -1, there.st_gid)
+        old = os.lstat(path)
+        if not stat.S_ISREG(old.st_mode):
+            os.fchmod(descriptor, mode)
+            return
+        mode = old.st_mode & 0o777
+        if not _given(descriptor, old.st_uid, -1):
+            mode = 0o666 & ~umask & (mode | 0o700)
+        has_group = _given(descriptor, -1, old.st_gid)
+        if not _take_list(descriptor, path) or not has_group:
+            both = mode >> 3 & mode & 0o7
+            mode = mode & 0o700 | both << 3 | both
     os.fchmod(descriptor, mode)
 
 
@@ -251,10 +320,10 @@ def _take_access(descriptor: int, path: str) -> None:
 def replacing(path: str) -> Iterator[IO[bytes]]:
     """A file that gets that name at the end of the with statement, unless an exception ends it.
 
-    A reader of the file sees the old content or the new one whole. Others may write the folder: nobody knows the name of
-    the new file before.
+    A reader of the file sees the old content or the new one whole. Others may write the folder: nobody knows the name of the
+    new file before, and a symbolic link is replaced, not the file behind it.
     """
-    descriptor, fresh = tempfile.mkstemp(".tmp", f".{Path(path).name}.", Path(path).parent)
+    descriptor, fresh = tempfile.mkstemp(".tmp", f".{Path(path).name[:200]}.", Path(path).parent)
     try:
         with open(descriptor, "w+b") as file:
             yield file
@@ -266,30 +335,52 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
+def _output(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    """As replacing(), but the file behind a symbolic link is replaced. ValueError: what has that name is no file."""
+    if path == "-":
+        return open(os.dup(1), "wb", buffering=0)
+    if not os.path.exists(path):
+        return replacing(path)
+    if not os.path.isfile(path):
+        raise ValueError(f"{path}: it is no regular file: write to - and redirect that")
+    return replacing(os.path.realpath(path))
+
+
+def _write_whole(file: IO[bytes], data: memoryview) -> None:
+    """A pipe may take less than is written."""
+    while data:
+        data = data[file.write(data) :]
+
+
 def save_file(client: Client, name: str, path: str, *, quiet: bool = True) -> None:
     """Writes the buffer to a file: as a .npy or .safetensors file by the ending of its name, else its bytes.
+
+    path: "-" is standard output, to which the bytes are written as they are.
 
     FileNotFoundError: there is no such buffer. ValueError: the buffer does not hold what the file's name says. OSError. If
     anything fails, the file is as it was.
     """
     with client.acquire(name, "r") as lease:
         head, size = b"", lease.nbytes
-        if path.endswith(".npy"):
+        kind = format_of(path)
+        if kind == ".npy":
             head = _npy_head(lease.dtype, lease.shape)
             base, lanes = dtypes.split(lease.dtype)
             size = math.prod(lease.shape) * _itemsize(base) * lanes
         progress = Progress(name, size, quiet)
         block = memoryview(bytearray(min(_BLOCK, max(size, 1))))
         try:
-            with replacing(path) as file:
+            with _output(path) as file:
                 file.write(head)
                 for at in range(0, size, len(block)):
                     part = block[: min(len(block), size - at)]
                     lease.read_into(part, at)
-                    file.write(part)
+                    _write_whole(file, part)
                     progress.add(len(part))
-                if path.endswith(".safetensors"):
+                if path != "-":
                     file.flush()
+                    os.fsync(file.fileno())
+                if kind == ".safetensors":
                     try:
                         _check_tensors(file, size)
                     except ValueError as error:

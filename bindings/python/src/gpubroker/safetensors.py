@@ -49,6 +49,9 @@ _NAMES = {
 }
 _CODES = {name: code for code, (name, _) in _NAMES.items()}
 
+# Bits of an element, also of types whose elements are no whole bytes: no framework has a tensor of them.
+_BITS = {code: bits for code, (_, bits) in _NAMES.items()} | {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
+
 
 class Place(NamedTuple):
     """A tensor's element type, as frameworks call it, its shape, and its bytes in the buffer."""
@@ -135,7 +138,7 @@ def header_size(prefix: bytes | bytearray, total: int) -> int:
     """The size of the header, without the 8 bytes before it. ValueError: a buffer of that size does not hold it."""
     size = int.from_bytes(prefix[:_PREFIX], "little")
     if len(prefix) < _PREFIX or size > HEADER_MAX or size > total - _PREFIX:
-        raise Damaged("it does not begin with the size of a header")
+        raise Damaged("it does not begin with the size of a header, or was cut off")
     return size
 
 
@@ -179,3 +182,54 @@ def _parse(text: bytes, total: int) -> tuple[dict[str, Place], dict[str, str]]:
 
 
 _parse_kept = functools.lru_cache(maxsize=_KEPT)(_parse)
+
+
+# ---- to check a file ----
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object in which no key stands twice."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise Damaged("its header has a key twice")
+    return made
+
+
+def _range(name: str, tensor: Any) -> tuple[int, int]:
+    """Where a tensor begins and ends, if its type and shape fill that."""
+    try:
+        bits, shape = _BITS[tensor["dtype"]], tensor["shape"]
+        begin, end = tensor["data_offsets"]
+        numbers = [*shape, begin, end]
+    except (KeyError, TypeError, ValueError):
+        raise Damaged(f"tensor {name!r} has no dtype, shape and data_offsets that are known") from None
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise Damaged(f"tensor {name!r} has an extent or an offset that is no number")
+    if math.prod(shape) * bits != (end - begin) * 8:
+        raise Damaged(f"tensor {name!r} does not fill bytes {begin} to {end}")
+    return begin, end
+
+
+def check(text: bytes, rest: int) -> None:
+    """Checks the header of a file that has `rest` bytes behind it. Damaged: why it is none of such a file.
+
+    As the format has it: the tensors of the header fill these bytes, without gaps and overlaps, and each key stands once.
+    """
+    try:
+        header = json.loads(text, object_pairs_hook=_pairs)
+    except Damaged:
+        raise
+    except (ValueError, RecursionError):
+        raise Damaged("its header is no JSON") from None
+    if not isinstance(header, dict) or text[:1] != b"{":
+        raise Damaged("its header is no JSON object")
+    metadata = header.pop(_METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise Damaged("its metadata are no strings")
+    at = 0
+    for begin, end, name in sorted((*_range(name, tensor), name) for name, tensor in header.items()):
+        if begin != at:
+            raise Damaged(f"tensor {name!r} begins at {begin}, and the one before it ends at {at}: there are no gaps or overlaps")
+        at = end
+    if at != rest:
+        raise Damaged(f"its tensors end at {at}, and {rest} bytes are there: it was cut off, or has something else behind them")

@@ -240,9 +240,9 @@ def publish(
     """Makes the tensors the next version of that name, which load() finds. Returns the generation that the name has then.
 
     tensors: a state_dict, or any mapping of names to arrays of PyTorch, CuPy or NumPy; numbers, lists and others are converted by
-    NumPy. They are copied into one buffer on the current device, in the layout of a .safetensors file: `broker-ctl save NAME
-    FILE.safetensors` writes it. metadata: strings that go along. mode: who may load it. timeout: how many seconds to wait for
-    memory, which earlier versions may have until their users let go of them; None without limit. client: None is this
+    NumPy. They are copied into one buffer on the current device, in the layout of a .safetensors file: `python -m gpubroker save
+    NAME FILE.safetensors` writes it. metadata: strings that go along. mode: who may load it. timeout: how many seconds to wait
+    for memory, which earlier versions may have until their users let go of them; None without limit. client: None is this
     process's own connection. Where its broker has ended, the next call connects to the one that runs then.
 
     A buffer of that name is replaced; whoever uses it goes on with it. If this process dies, or anything fails, nothing is
@@ -347,7 +347,7 @@ def load(
     framework: str | None = None,
     client: Client | None = None,
 ) -> Version:
-    """The newest version of that name, which publish() or `broker-ctl load NAME FILE.safetensors` made: its tensors by name.
+    """The newest version of that name, from publish() or `python -m gpubroker load NAME FILE.safetensors`: its tensors by name.
 
     newer_than: only a version later than that one, or than that generation. timeout: how many seconds to wait for it, None
     without limit.
