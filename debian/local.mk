@@ -6,5 +6,5 @@ EXTRA_DIST += \
 	debian/gpubroker-exporter.install debian/gpubroker-tools.install debian/gpubroker.install debian/gpubroker.README.Debian \
 	debian/libgpubroker-dev.examples debian/libgpubroker-dev.install \
 	debian/libgpubroker0.install debian/libgpubroker0.symbols \
-	debian/needrestart/gpubroker.conf debian/not-installed debian/rules debian/source/format \
-	debian/tests/compile debian/tests/control debian/tests/demo debian/tests/service
+	debian/needrestart/gpubroker.conf debian/not-installed debian/python3-gpubroker.install debian/rules debian/source/format \
+	debian/tests/compile debian/tests/control debian/tests/demo debian/tests/python debian/tests/service

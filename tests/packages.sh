@@ -70,6 +70,18 @@ installed() {
 	at install bash -c "cd /root && $command"
 	at install broker-status --version
 }
+# The Python package, which is there where Python is new enough. No NumPy is installed with it.
+python() {
+	if ! compgen -G "$work/python3-gpubroker_*.deb" >/dev/null; then
+		! inside install root python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' &&
+			echo "skipped, this system's Python is older than 3.11"
+		return
+	fi
+	at install bash -c 'apt-get install -y --no-install-recommends ./build/deb/python3-gpubroker_*.deb'
+	at install /root/tests/python
+	[ -e "$work/root-install/usr/share/man/man7/gpubroker_python.7.gz" ]
+	at install bash -c '! dpkg -l python3-numpy 2>/dev/null | grep "^ii" && dpkg -s python3-gpubroker | grep "^Depends: .*libgpubroker0"'
+}
 # What README promises of them: the page of a function, the tutorial's first two lines, and the source that it speaks of
 tutorial() {
 	local lines
@@ -78,12 +90,14 @@ tutorial() {
 	[ -e "$work/root-install/usr/share/doc/libgpubroker-dev/examples/pipeline/pipeline.c" ]
 	at install bash -ec "$lines"
 }
-# autopkgtest reads debian/tests/control, and installs what each test needs. The third test, service, needs systemd.
+# autopkgtest reads debian/tests/control, and installs what each test needs. The test service needs systemd.
 tested() {
+	local names=(--test-name=demo --test-name=compile)
+	! compgen -G "$work/python3-gpubroker_*.deb" >/dev/null || names+=(--test-name=python)
 	git clone -q "$top" "$work/root-install/root/source"
 	at install apt-get install -y --no-install-recommends autopkgtest
-	at install bash -c 'cd /root && autopkgtest --no-built-binaries --summary-file=summary --test-name=demo --test-name=compile build/deb/*.deb source/ -- null'
-	grep -E '^(demo|compile) *PASS' "$work/root-install/root/summary" | tr -s ' \n' ' '
+	at install bash -c 'cd /root && autopkgtest --no-built-binaries --summary-file=summary "$@" build/deb/*.deb source/ -- null' - "${names[@]}"
+	grep -E '^(demo|compile|python) *PASS' "$work/root-install/root/summary" | tr -s ' \n' ' '
 }
 
 # ---- under its systemd ----
@@ -183,6 +197,7 @@ fi
 step install installed
 [ $status = 0 ] || exit 1
 step demo at install /root/tests/demo
+step python python
 step tutorial tutorial
 step autopkgtest tested
 if command -v systemd-nspawn >/dev/null; then

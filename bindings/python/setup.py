@@ -3,6 +3,7 @@
 
 GPUBROKER_BUILD names a build tree (the folder of ./bootstrap), GPUBROKER_SOURCE its sources.
 GPUBROKER_PROGRAMS names a folder of programs that the wheel is to bring: `make wheel` sets it.
+GPUBROKER_INSTALLED says that the build tree's library will be installed where the system looks for libraries.
 """
 
 import os
@@ -16,7 +17,7 @@ from setuptools.command.build_py import build_py
 
 def from_tree(build: pathlib.Path, source: pathlib.Path) -> dict[str, list[str]]:
     libraries = str(build / "libbroker" / ".libs")
-    run_time = [] if "GPUBROKER_PROGRAMS" in os.environ else [libraries]
+    run_time = [] if {"GPUBROKER_PROGRAMS", "GPUBROKER_INSTALLED"} & os.environ.keys() else [libraries]
     return {"include_dirs": [str(source / "libbroker")], "library_dirs": [libraries], "runtime_library_dirs": run_time}
 
 
