@@ -4,13 +4,15 @@
     broker-run -n 4 -- python3 heat.py --size 256 --steps 500             one machine, without MPI
     mpirun -n 16 broker-run --join -- python3 heat.py --size 1024x512     one or many machines, with mpi4py
 
-Rank r owns the buffer heat/r, float64[2,rows+2,columns+2]: two fields of its rows, each with an edge of one cell around it.
-Step k reads field k-1 and writes field k, which lie in turn in the first and the second one. The edge is 0, the boundary of the
-grid, or a row of a neighbour: read from the neighbour's buffer on the same machine, received by MPI from another one. The
-timeline of a buffer is the number of fields that are there: 1 with the initial field, k+1 after step k. Step k begins when both
-neighbours are at k. Then they have also read what it overwrites. On a GPU the stream waits and signals, not the processor.
+Rank r owns the buffer heat/r, float64[2,rows+2,columns+2]: two fields of its rows, each with an edge of one cell around
+it. Step k reads field k-1 and writes field k, which lie in turn in the first and the second one. The edge is 0, the
+boundary of the grid, or a row of a neighbour: read from the neighbour's buffer on the same machine, received by MPI
+from another one. The timeline of a buffer is the number of fields that are there: 1 with the initial field, k+1 after
+step k. Step k begins when both neighbours are at k. Then they have also read what it overwrites. On a GPU the stream
+waits and signals, not the processor.
 
-The initial field sin(pi i/(ny+1)) sin(pi j/(nx+1)) is an eigenvector of the step, which multiplies it by a known factor.
+The initial field sin(pi i/(ny+1)) sin(pi j/(nx+1)) is an eigenvector of the step, which multiplies it by a known
+factor.
 """
 
 import argparse
@@ -57,13 +59,16 @@ def wave(count: int) -> Any:
 
 
 def relax(now: Any, out: Any) -> None:
-    """One step. Each cell takes the same operations in the same order, so every split of the grid gives the same bits."""
+    """One step.
+
+    Each cell takes the same operations in the same order, so every split of the grid gives the same bits.
+    """
     here = now[1:-1, 1:-1]
     out[1:-1, 1:-1] = here + R * (now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:] - 4 * here)
 
 
 def swap(world: Any, rank: int, row: Any, edge: Any, pinned: Any) -> None:
-    """Sends a row to a rank on another machine, and receives the edge from it; from and to a GPU through pinned memory."""
+    """Sends a row to a rank on another machine, and receives the edge from it, from and to a GPU by pinned memory."""
     if pinned is None:
         world.Sendrecv(row, rank, recvbuf=edge, source=rank)
     else:
@@ -79,7 +84,10 @@ def reach(lease: gpubroker.Lease, value: int) -> None:
 
 
 def gather(job: Job, leases: dict[int, gpubroker.Lease], fields: dict[int, Any], gathered: int) -> Any:
-    """The rows of all ranks, on rank 0. Without MPI it reads the others' buffers, which they keep until it is at gathered."""
+    """The rows of all ranks, on rank 0.
+
+    Without MPI it reads the others' buffers, which they keep until it is at gathered.
+    """
 
     def host(rank: int) -> Any:
         return fields[rank] if isinstance(fields[rank], np.ndarray) else fields[rank].get()
@@ -132,7 +140,10 @@ def solve(job: Job, leases: dict[int, gpubroker.Lease], initial: Any, steps: int
 
 
 def run(job: Job, c: gpubroker.Client, down: Any, across: Any, steps: int) -> Any:
-    """Creates this rank's buffer and acquires those that it reads. The initial field is the product of the two waves."""
+    """Creates this rank's buffer and acquires those that it reads.
+
+    The initial field is the product of the two waves.
+    """
     job.meet(c)
     first = [rank * len(down) // job.size for rank in range(job.size + 1)]  # row of each rank
     needed = {job.rank - 1, job.rank, job.rank + 1} & set(job.here)
@@ -158,7 +169,9 @@ def grid(text: str) -> tuple[int, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="A heat equation; broker-run starts it.")
-    parser.add_argument("--size", type=grid, default=(256, 256), metavar="NY[xNX]", help="rows and columns of the grid (256)")
+    parser.add_argument(
+        "--size", type=grid, default=(256, 256), metavar="NY[xNX]", help="rows and columns of the grid (256)"
+    )
     parser.add_argument("--steps", type=int, default=500, metavar="N", help="time steps (500)")
     parser.add_argument("--save", metavar="FILE.npy", help="where the last field goes")
     options, job = parser.parse_args(), Job()
@@ -173,7 +186,8 @@ def main() -> int:
         print(f"heat.py: rank {job.rank}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         if job.world:
             job.world.Abort(1)
-        os._exit(1)  # without close(), after which this rank would not count as dead: so the others learn of it, and end
+        # without close(), after which this rank would not count as dead: so the others learn of it, and end
+        os._exit(1)
     c.close()
     if job.rank != 0:
         return 0

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attach.py - the weights of a model in a second process: from the request to the first tensor used, and to all tensors there.
+"""attach.py - the weights of a model in a second process: from the request to the first tensor used, and to all tensors
+there.
 
-Beside torch.multiprocessing, which sends one handle a tensor, and safetensors from /dev/shm. The second process is warm: it
-has its CUDA context and its connections, and has read such a header before. Between rounds it drops the tensors and unmaps
-the memory, so each round maps it anew.
+Beside torch.multiprocessing, which sends one handle a tensor, and safetensors from /dev/shm. The second process is
+warm: it has its CUDA context and its connections, and has read such a header before. Between rounds it drops the
+tensors and unmaps the memory, so each round maps it anew.
 """
 
 from __future__ import annotations

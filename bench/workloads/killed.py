@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """killed.py - 100 processes map a model's weights, each makes a buffer of its own, and is killed with SIGKILL.
 
-Measured: from the signal until the broker has the memory of that buffer back, eight processes at a time; and how much of that
-is left when the kernel has ended the process. Another process goes on with the weights meanwhile, and sees the same values. And
-how much memory torch.multiprocessing has not given back when its consumers were killed and the tensors were dropped.
+Measured: from the signal until the broker has the memory of that buffer back, eight processes at a time; and how much
+of that is left when the kernel has ended the process. Another process goes on with the weights meanwhile, and sees the
+same values. And how much memory torch.multiprocessing has not given back when its consumers were killed and the tensors
+were dropped.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""models.py - the shapes of real models' weights, out of transformers, and weights of these shapes with seeded values."""
+"""models.py - the shapes of real models' weights, from transformers, and weights of these shapes with seeded values."""
 
 from __future__ import annotations
 

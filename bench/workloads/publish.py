@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """publish.py - a trainer publishes all weights of a model each step, and an engine takes the newest: until one is used.
 
-Beside torch.multiprocessing with one handle a tensor, of copies that the trainer makes; and beside one flat bucket, two of
-which are mapped from the beginning and filled in turn, with a message that says which. The engine holds a version until it
-has the next. It compares elements of all tensors while the trainer waits: a version that is seen before its copies are done has
-values of two steps. At last the trainer publishes without waiting, and the engine compares all elements of what it gets, which
-is replaced meanwhile.
+Beside torch.multiprocessing with one handle a tensor, of copies that the trainer makes; and beside one flat bucket, two
+of which are mapped from the beginning and filled in turn, with a message that says which. The engine holds a version
+until it has the next. It compares elements of all tensors while the trainer waits: a version that is seen before its
+copies are done has values of two steps. At last the trainer publishes without waiting, and the engine compares all
+elements of what it gets, which is replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def is_torn(tensors: dict[str, Any]) -> bool:
 
 
 def read_on(client: Any, last: int) -> list[bool]:
-    """Of each version that is read until that of the last step, whether it is torn. Versions that come meanwhile are left out."""
+    """Of each version that is read until that of the last step, whether it is torn.
+
+    Versions that come meanwhile are left out.
+    """
     import gpubroker
 
     torn: list[bool] = []

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ring.py - eight processes in a ring, each with an array: in a round each adds its two neighbours' to its own, with one kernel.
+"""ring.py - eight processes in a ring, each with an array: in a round each adds its two neighbours' to its own, with
+one kernel.
 
-Each array has two halves, for even and odd rounds. Beside CuPy's raw CUDA IPC: arrays and events of the neighbours are opened
-once; in a round a process records its event, says so to its neighbours, and has its stream wait for theirs. It says so by
-messages, or, in rows of their own, by a word for each process in shared memory, which its neighbours read until it is there.
-Ours has neither: a process reads the timelines of its neighbours' buffers until they have signalled the round. At the end the
-values are compared with NumPy's.
+Each array has two halves, for even and odd rounds. Beside CuPy's raw CUDA IPC: arrays and events of the neighbours are
+opened once; in a round a process records its event, says so to its neighbours, and has its stream wait for theirs. It
+says so by messages, or, in rows of their own, by a word for each process in shared memory, which its neighbours read
+until it is there. Ours has neither: a process reads the timelines of its neighbours' buffers until they have signalled
+the round. At the end the values are compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ def reference(rounds: int) -> list[Any]:
 
 
 class Ours:
-    """The leases, and so the arrays, are held over all rounds; the stream is the one that was current when they were taken.
+    """The leases, and so the arrays, are held over all rounds; the stream is the one that was current when they were
+    taken.
 
-    A kernel that is launched after the value was seen comes behind the signal, so nothing has to wait on the device. With
-    wait(at=now) instead a round took longer, under MPS the more the more processes there were (bench/README.md).
+    A kernel that is launched after the value was seen comes behind the signal, so nothing has to wait on the device.
+    With wait(at=now) instead a round took longer, under MPS the more the more processes there were (bench/README.md).
     """
 
     def __init__(self, index: int, add: Any) -> None:
@@ -128,7 +130,9 @@ class RawIpc:
 
 
 class RawIpcSpinning(RawIpc):
-    """An event is recorded anew two rounds later, and by then its readers have told that they wait behind the record before."""
+    """An event is recorded anew two rounds later, and by then its readers have told that they wait behind the record
+    before.
+    """
 
     def __init__(self, index: int, add: Any, left: Any, right: Any, words: Any) -> None:
         super().__init__(index, add, left, right)
@@ -146,7 +150,9 @@ class RawIpcSpinning(RawIpc):
 def member(connection: Any, index: int, left: Any, right: Any, words: Any) -> None:
     import cupy
 
-    add = cupy.ElementwiseKernel("T left, T own, T right, T third", "T out", "out = (left + own + right) * third", "ring_add")
+    add = cupy.ElementwiseKernel(
+        "T left, T own, T right, T third", "T out", "out = (left + own + right) * third", "ring_add"
+    )
     stream = cupy.cuda.Stream(non_blocking=True)
     stream.use()
     ways: dict[str, Ours | RawIpc] = {
@@ -185,9 +191,13 @@ def main() -> None:
     with ExitStack() as stack:
         words = workload.shared_words(PROCESSES)
         pipes = [workload.pipe() for _ in range(PROCESSES)]  # pipes[i]: from i to its right neighbour
-        connections = workload.processes(stack, member, [(i, pipes[i - 1][1], pipes[i][0], words) for i in range(PROCESSES)])
+        connections = workload.processes(
+            stack, member, [(i, pipes[i - 1][1], pipes[i][0], words) for i in range(PROCESSES)]
+        )
         hows = ("gpubroker", "raw", "spinning")
-        samples = workload.in_turn(dict.fromkeys(hows, BLOCKS), {how: partial(block, connections, how, BLOCK) for how in hows})
+        samples = workload.in_turn(
+            dict.fromkeys(hows, BLOCKS), {how: partial(block, connections, how, BLOCK) for how in hows}
+        )
         for how in hows:
             check(connections, how, BLOCK * (BLOCKS + 1))
     mps = ", mps" if "CUDA_MPS_PIPE_DIRECTORY" in os.environ else ""

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""solver.py - Warp's fluid example on a grid of 2048 x 1024 runs, and a viewer and a logger read each tenth frame of its density.
+"""solver.py - Warp's fluid example on a grid of 2048 x 1024 runs, and a viewer and a logger read each tenth frame of
+its density.
 
-Measured: the time of a step, in turn without readers, with ours, with NumPy arrays pickled through a queue for each reader, and
-with Warp's own IPC handles, with a message a frame. Ours and Warp's copy the frame into the next of four slots of memory that the
-readers map; nobody waits for a reader. The viewer computes minimum, maximum and mean, the logger
-writes a file. Each frame that a reader got is compared with what the solver makes without readers, by its checksum.
+Measured: the time of a step, in turn without readers, with ours, with NumPy arrays pickled through a queue for each
+reader, and with Warp's own IPC handles, with a message a frame. Ours and Warp's copy the frame into the next of four
+slots of memory that the readers map; nobody waits for a reader. The viewer computes minimum, maximum and mean, the
+logger writes a file. Each frame that a reader got is compared with what the solver makes without readers, by its
+checksum.
 """
 
 from __future__ import annotations
@@ -122,8 +124,8 @@ class PickledReader:
 class WarpIpc:
     """It waits for the copy before it sends the message.
 
-    With an event that the readers' streams wait for it would not have to; but then most frames were not those that a reader
-    asked for (bench/README.md).
+    With an event that the readers' streams wait for it would not have to; but then most frames were not those that a
+    reader asked for (bench/README.md).
     """
 
     def __init__(self, connections: list[Any]) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""workload.py - what the workloads share: rounds that are taken in turn, JSON lines as the other rows have, a process to talk to.
+"""workload.py - what the workloads share: rounds that are taken in turn, JSON lines as the other rows have, a process
+to talk to.
 
-A workload runs as the only worker of a broker-run: bench/README.md. Exit status 77: a package that it is about is not there.
+A workload runs as the only worker of a broker-run: bench/README.md. Exit status 77: a package that it is about is not
+there.
 """
 
 from __future__ import annotations
@@ -68,7 +70,10 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def in_turn(rounds: dict[str, int], works: dict[str, Callable[[], T]]) -> dict[str, list[T]]:
-    """What each work returned, taken in turn: all of them meet the same machine. A first round of each is not counted."""
+    """What each work returned, taken in turn: all of them meet the same machine.
+
+    A first round of each is not counted.
+    """
     samples: dict[str, list[T]] = {name: [] for name in works}
     for name, work in works.items():
         print(f"{name}: {work()}, the first round", file=sys.stderr, flush=True)
@@ -89,7 +94,8 @@ def shared_words(count: int) -> Any:
 
 
 def processes(stack: ExitStack, main: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:
-    """Spawned processes, main(connection, *arguments of its own), and our ends of their connections, when all are ready.
+    """Spawned processes, main(connection, *arguments of its own), and our ends of their connections, when all are
+    ready.
 
     A process ends when its connection does, at the end of the stack.
     """

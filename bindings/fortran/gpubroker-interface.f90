@@ -2,8 +2,8 @@
 !
 ! gpubroker-interface.f90 - gpubroker.h for Fortran, in its order. The module gpubroker makes it public.
 !
-! Each function of the header is here under its name, with its arguments in their order, and returns 0 or a negative errno.
-! gpubroker.h has the contract of each; gpubroker_fortran(3) says what differs:
+! Each function of the header is here under its name, with its arguments in their order, and returns 0 or a negative
+! errno. gpubroker.h has the contract of each; gpubroker_fortran(3) says what differs:
 !   - Names and other texts are Fortran strings. Trailing blanks do not count, and the string ends at its first NUL.
 !   - Texts that a function gives are allocatable strings.
 !   - Unsigned numbers are integers of the same size: the largest one is -1.
@@ -31,13 +31,15 @@ module gpubroker_interface
     integer(c_int32_t), parameter, public :: GPUB_HOST = -1, GPUB_CURRENT = -2
     integer(c_int32_t), parameter, public :: GPUB_LIVE = 1, GPUB_DRAINING = 2
 
-    integer(c_int), parameter, public :: GPUB_NAME_MAX = 95, GPUB_DIMS_MAX = 8, GPUB_LAYOUT_TEXT_MAX = 200, GPUB_TICKET_MAX = 256
+    integer(c_int), parameter, public :: GPUB_NAME_MAX = 95, GPUB_DIMS_MAX = 8, GPUB_LAYOUT_TEXT_MAX = 200, &
+        GPUB_TICKET_MAX = 256
     integer(c_int64_t), parameter, public :: GPUB_TIMELINE_MAX = 4611686018427387903_c_int64_t, GPUB_ANY_EXTENT = -1
     integer(c_int), parameter, public :: GPUB_TIMELINES_MAX = 255, GPUB_NODE_SIZE = 33
     integer(c_int32_t), parameter, public :: GPUB_KEEP = -1, GPUB_ANY_USER = -1, GPUB_TICKET_ONCE = 1
 
     ! gpub_layout%code
-    integer(c_int8_t), parameter, public :: GPUB_INT = 0, GPUB_UINT = 1, GPUB_FLOAT = 2, GPUB_BFLOAT = 4, GPUB_COMPLEX = 5, &
+    integer(c_int8_t), parameter, public :: GPUB_INT = 0, GPUB_UINT = 1, GPUB_FLOAT = 2, GPUB_BFLOAT = 4, &
+        GPUB_COMPLEX = 5, &
         GPUB_BOOL = 6
 
     type, bind(C), public :: gpub_lease
@@ -129,7 +131,8 @@ module gpubroker_interface
     public :: gpub_stream_create, gpub_stream_create_priority, gpub_stream_wait, gpub_stream_sync, gpub_stream_destroy
     public :: gpub_copy_on, gpub_host_alloc, gpub_host_free, gpub_launch, gpub_module_close
     ! The others are below: they change Fortran's strings into C's, and back.
-    public :: gpub_connect, gpub_create, gpub_unlink, gpub_chmod, gpub_chown, gpub_seal, gpub_rename, gpub_drain, gpub_stat, &
+    public :: gpub_connect, gpub_create, gpub_unlink, gpub_chmod, gpub_chown, gpub_seal, gpub_rename, gpub_drain, &
+        gpub_stat, &
         gpub_list, gpub_resize, gpub_wait_newer, gpub_acquire, gpub_acquire_as, gpub_acquire_many, gpub_layout_parse, &
         gpub_layout_text, gpub_ticket_issue, gpub_redeem, gpub_module_open, gpub_module_kernel, gpub_module_managed, &
         gpub_strerror_last, gpub_node
@@ -367,7 +370,8 @@ module gpubroker_interface
             integer(c_int), value :: timeout_ms
             type(gpub_lease), intent(inout) :: lease
         end function
-        integer(c_int) function c_acquire_as(client, name, expectation, rights, timeout_ms, lease) bind(C, name='gpub_acquire_as')
+        integer(c_int) function c_acquire_as(client, name, expectation, rights, timeout_ms, lease) &
+            bind(C, name='gpub_acquire_as')
             import
             type(c_ptr), value :: client
             character(kind=c_char), intent(in) :: name(*)
@@ -376,7 +380,8 @@ module gpubroker_interface
             integer(c_int), value :: timeout_ms
             type(gpub_lease), intent(inout) :: lease
         end function
-        integer(c_int) function c_acquire_many(client, names, count, rights, timeout_ms, leases) bind(C, name='gpub_acquire_many')
+        integer(c_int) function c_acquire_many(client, names, count, rights, timeout_ms, leases) &
+            bind(C, name='gpub_acquire_many')
             import
             type(c_ptr), value :: client
             type(c_ptr), intent(in) :: names(*)

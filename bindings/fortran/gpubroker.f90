@@ -5,12 +5,13 @@
 !     call gpub_acquire_f32(client, name, array, rights, timeout_ms, lease [, stat] [, errmsg])
 !     call gpub_acquire_f32(client, name, device, extents, rights, timeout_ms, lease [, stat] [, errmsg])
 !
-! The first form gives a pointer of rank 1 to 4 on the host device. The second gives the address for device code, and the
-! extents: as many as extents has elements. Both acquire only a buffer of that element type and that rank. The broker's layouts
-! are in row-major order and Fortran's arrays are not, so the extents are reversed: float32[ny,nx] is array(nx, ny).
+! The first form gives a pointer of rank 1 to 4 on the host device. The second gives the address for device code, and
+! the extents: as many as extents has elements. Both acquire only a buffer of that element type and that rank. The
+! broker's layouts are in row-major order and Fortran's arrays are not, so the extents are reversed: float32[ny,nx] is
+! array(nx, ny).
 !
-! An error sets stat and errmsg; without stat it ends the program with the error message. Then nothing is held, and the other
-! arguments are as they were. Owns nothing: the caller returns the lease, and does not use the array after that.
+! An error sets stat and errmsg; without stat it ends the program with the error message. Then nothing is held, and the
+! other arguments are as they were. Owns nothing: the caller returns the lease, and does not use the array after that.
 module gpubroker
     use, intrinsic :: iso_c_binding
     use gpubroker_interface
@@ -39,7 +40,8 @@ module gpubroker
 
 contains
 
-    ! Acquires a buffer of that type and of as many dimensions as extents has elements, which get its shape in Fortran's order.
+    ! Acquires a buffer of that type and of as many dimensions as extents has elements, which get its shape in Fortran's
+    ! order.
     integer(c_int) function acquire_layout(client, name, code, bits, extents, rights, timeout_ms, lease) result(status)
         type(c_ptr), intent(in) :: client
         character(*), intent(in) :: name
@@ -89,8 +91,8 @@ contains
         end if
     end subroutine
 
-    ! Where status is not 0, the caller learns of it or the program ends. errmsg is not passed on to here: built by gfortran 12 with
-    ! the sanitizers, the caller's errmsg then had another length than its text.
+    ! Where status is not 0, the caller learns of it or the program ends. errmsg is not passed on to here: built by
+    ! gfortran 12 with the sanitizers, the caller's errmsg then had another length than its text.
     subroutine report(status, text, stat)
         integer(c_int), intent(in) :: status
         character(len=:), allocatable, intent(in) :: text

@@ -61,7 +61,14 @@ core = Extension(
     libraries=["gpubroker"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
     # Python's tables have functions of several types, and strings that are not const.
-    extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-cast-function-type", "-Wno-write-strings"],
+    extra_compile_args=[
+        "-std=gnu11",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-Wno-cast-function-type",
+        "-Wno-write-strings",
+    ],
     py_limited_api=True,
     **options(),
 )

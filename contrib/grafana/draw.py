@@ -6,6 +6,7 @@
 
 It is the README's picture: the panels, queries and values are the dashboard's, the drawing is not Grafana's.
 """
+
 import json
 import os
 import sys
@@ -54,7 +55,9 @@ def series_of(server, panel, seconds):
 
 
 def text_at(x, y, text, size=11, colour="#ccccdc", anchor="start"):
-    return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}">{escape(text)}</text>'
+    return (
+        f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}">{escape(text)}</text>'
+    )
 
 
 def draw_stat(x, y, w, h, series, unit):
@@ -78,7 +81,8 @@ def draw_lines(x, y, w, h, series, unit, stacked, seconds):
     left, bottom, height = x + 58, y + h - 34, h - 66
 
     def place(point):
-        return f"{left + (point[0] - end + seconds) / seconds * (w - 68):.1f},{bottom - point[1] / (top or 1) * height:.1f}"
+        across = left + (point[0] - end + seconds) / seconds * (w - 68)
+        return f"{across:.1f},{bottom - point[1] / (top or 1) * height:.1f}"
 
     for part in (0, 0.5, 1):
         yield f'<path d="M{left} {bottom - part * height:.1f}h{w - 68}" stroke="#2c3235"/>'
@@ -92,17 +96,26 @@ def draw_lines(x, y, w, h, series, unit, stacked, seconds):
         short = name if len(name) < 32 else name[:14] + "..." + name[-6:]
         if at + 14 + 6 * len(short) > x + w:
             break
-        yield f'<rect x="{at:.0f}" y="{y + h - 17}" width="9" height="4" fill="{colour}"/>' + text_at(at + 13, y + h - 11, short, 10)
+        yield f'<rect x="{at:.0f}" y="{y + h - 17}" width="9" height="4" fill="{colour}"/>' + text_at(
+            at + 13, y + h - 11, short, 10
+        )
         at += 24 + 5.6 * len(short)
 
 
 def draw(server, seconds, panels):
     height = max(p["gridPos"]["y"] + p["gridPos"]["h"] for p in panels) * ROW + GAP
-    yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">'
-           f'<rect width="{WIDTH}" height="{height}" fill="#111217"/>')
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">'
+        f'<rect width="{WIDTH}" height="{height}" fill="#111217"/>'
+    )
     for panel in panels:
         grid, unit = panel["gridPos"], panel["fieldConfig"]["defaults"]["unit"]
-        x, y, w, h = (grid["x"] * WIDTH / 24 + GAP / 2, grid["y"] * ROW + GAP, grid["w"] * WIDTH / 24 - GAP, grid["h"] * ROW - GAP)
+        x, y, w, h = (
+            grid["x"] * WIDTH / 24 + GAP / 2,
+            grid["y"] * ROW + GAP,
+            grid["w"] * WIDTH / 24 - GAP,
+            grid["h"] * ROW - GAP,
+        )
         yield f'<rect x="{x:.0f}" y="{y}" width="{w:.0f}" height="{h}" rx="2" fill="#181b1f" stroke="#2c3235"/>'
         yield text_at(x + 10, y + 18, panel["title"], 13)
         series = list(series_of(server, panel, seconds))

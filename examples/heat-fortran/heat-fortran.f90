@@ -53,7 +53,8 @@ contains
     subroutine refuse(text)
         character(*), intent(in) :: text
 
-        error stop 'heat-fortran: '//text//'; usage: broker-run -n WORKERS --device host -- heat-fortran [ROWS COLUMNS STEPS]'
+        error stop 'heat-fortran: '//text// &
+            '; usage: broker-run -n WORKERS --device host -- heat-fortran [ROWS COLUMNS STEPS]'
     end subroutine
 
     integer function number_of(text, least) result(number)
@@ -227,7 +228,8 @@ contains
             above = here
             here = below
             below = row(now, i + 1)
-            next(:, i) = here(1:nx) + diffusion*(above(1:nx) + below(1:nx) + here(0:nx - 1) + here(2:nx + 1) - 4*here(1:nx))
+            next(:, i) = here(1:nx) + diffusion*(above(1:nx) + below(1:nx) + here(0:nx - 1) + here(2:nx + 1) &
+                - 4*here(1:nx))
         end do
     end subroutine
 
@@ -269,7 +271,8 @@ contains
             if (worker /= rank) call await(worker, steps + 1)
             worst = max(worst, error_of(peers(worker)))
         end do
-        print '(a, i0, a, i0, a, i0, a, i0, a)', 'heat-fortran: ', ny, ' x ', nx, ', ', steps, ' steps, ', workers, ' workers'
+        print '(a, i0, a, i0, a, i0, a, i0, a)', 'heat-fortran: ', ny, ' x ', nx, ', ', steps, ' steps, ', workers, &
+            ' workers'
         print '(a, es9.2, a)', 'largest error:', worst, ' against the closed form'
         if (worst > 1e-12_real64*(steps + 1)) error stop 'heat-fortran: the result is wrong'
     end subroutine

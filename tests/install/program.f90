@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 !
-! program.f90 - program.c for Fortran: a user's first program, compiled against the installed files. Without a broker it is refused
-! with an error message.
+! program.f90 - program.c for Fortran: a user's first program, compiled against the installed files. Without a broker it
+! is refused with an error message.
 program first
     use gpubroker
     implicit none

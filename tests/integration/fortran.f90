@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 !
-! fortran.f90 - what the Fortran module gives, over a broker on the host device, in TAP. fortran.sh runs it as the one worker, with
-! the argument "stop" to see the program end where an error has no stat.
+! fortran.f90 - what the Fortran module gives, over a broker on the host device, in TAP. fortran.sh runs it as the one
+! worker, with the argument "stop" to see the program end where an error has no stat.
 program fortran_module
     use gpubroker
     implicit none
@@ -174,7 +174,8 @@ contains
         call gpub_check(gpub_return(leases(2)))
         names(2) = 'absent'
         leases(1)%size = 1
-        call point(gpub_acquire_many(client, names, 2, GPUB_READ, 0, leases) < 0 .and. leases(1)%size == 1, 'all or none')
+        call point(gpub_acquire_many(client, names, 2, GPUB_READ, 0, leases) < 0 .and. leases(1)%size == 1, &
+            'all or none')
     end subroutine
 
     subroutine test_publish()
@@ -220,7 +221,8 @@ contains
         type(gpub_lease) :: lease
         character(len=:), allocatable :: text
 
-        call point(gpub_ticket_issue(client, 'u', GPUB_READ, terms, text) == 0 .and. len(text) > 20, 'a ticket is issued')
+        call point(gpub_ticket_issue(client, 'u', GPUB_READ, terms, text) == 0 .and. len(text) > 20, &
+            'a ticket is issued')
         call point(gpub_redeem(client, text, lease) == 0 .and. lease%rights == GPUB_READ, 'and redeemed')
         call gpub_check(gpub_return(lease))
         call point(gpub_redeem(client, text, lease) < 0, 'once')

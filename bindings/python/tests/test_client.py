@@ -185,7 +185,9 @@ def test_a_dtype_is_written_in_several_ways(c, name, dtype):
 
 
 def numpys_names() -> list[str]:
-    codes = [f"{order}{kind}{size}" for order in ("", "<", "=", "|") for kind in "biufc" for size in (1, 2, 4, 8, 16, 32, 64)]
+    codes = [
+        f"{order}{kind}{size}" for order in ("", "<", "=", "|") for kind in "biufc" for size in (1, 2, 4, 8, 16, 32, 64)
+    ]
     names = [name for name in np.sctypeDict if isinstance(name, str)]
     return sorted({*codes, *names, *np.typecodes["All"], "n", "N", "float", "complex", "half", "double", "S3", "M8[s]"})
 
@@ -229,13 +231,17 @@ def test_a_big_endian_type_is_refused_by_its_name(c, name, dtype):
     assert c.stat(name).dtype == "uint8"
 
 
-@pytest.mark.parametrize("dtype", ["f16", "S3", "f4,i4", "(2,)f4", "", "i8x", "x4", "\n", np.dtype("S3"), [1], np.longdouble])
+@pytest.mark.parametrize(
+    "dtype", ["f16", "S3", "f4,i4", "(2,)f4", "", "i8x", "x4", "\n", np.dtype("S3"), [1], np.longdouble]
+)
 def test_what_is_no_type_is_refused_by_its_name(c, name, dtype):
     with pytest.raises(ValueError, match="is no type of a buffer's elements: 'float32'"):
         c.create(name, 4, dtype)
 
 
-@pytest.mark.parametrize(("dtype", "is_"), [(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")])
+@pytest.mark.parametrize(
+    ("dtype", "is_"), [(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")]
+)
 def test_pythons_own_types_are_those_of_numpy(c, name, dtype, is_):
     c.create(name, (), dtype)
     assert c.stat(name).dtype == is_ == np.dtype(dtype).name

@@ -67,7 +67,9 @@ def test_tensors_go_there_and_back(c, name, tmp_path):
 def test_a_header_that_is_not_aligned_is_padded(c, name, tmp_path):
     header, _, size = safetensors.plan((("a", "float32", (2,)),), {})
     text = header[8:].rstrip()
-    (tmp_path / "a.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + np.array([1, 2], "float32").tobytes())
+    (tmp_path / "a.safetensors").write_bytes(
+        len(text).to_bytes(8, "little") + text + np.array([1, 2], "float32").tobytes()
+    )
     files.load_file(c, name, str(tmp_path / "a.safetensors"))
     assert c.stat(name).nbytes == size
     assert list(gpubroker.load(name, client=c, framework="numpy")["a"]) == [1, 2]
@@ -124,7 +126,11 @@ def tensors(header: str, rest: int) -> bytes:
     ("header", "rest"),
     [
         (f'{{"__metadata__":{{"format":"np"}},{B},{W}}}', 64),
-        ('{"f":{"dtype":"F4","shape":[4],"data_offsets":[0,2]},"s":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[2,5]}}', 5),
+        (
+            '{"f":{"dtype":"F4","shape":[4],"data_offsets":[0,2]},'
+            '"s":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[2,5]}}',
+            5,
+        ),
         ("{}", 0),
     ],
 )

@@ -33,7 +33,14 @@ def test_a_tensor_of_pytorch_is_refused_when_its_lease_has_ended(c, name):
         tensor += 2
         row, kept = tensor[0], tensor.sum()
     assert kept == 40
-    for use in (torch.sum, lambda t: t.sum(), lambda t: t[0], lambda t: torch.add(t, 1), lambda t: 1 + t, lambda t: t.shape):
+    for use in (
+        torch.sum,
+        lambda t: t.sum(),
+        lambda t: t[0],
+        lambda t: torch.add(t, 1),
+        lambda t: 1 + t,
+        lambda t: t.shape,
+    ):
         with pytest.raises(ValueError, match=f"the lease on '{name}' has ended"):
             use(tensor)
     assert f"the lease on '{name}' has ended" in repr(tensor)
@@ -81,6 +88,13 @@ def test_streams_of_all_frameworks_have_a_handle():
     class Default:
         handle = None
 
-    assert [stream_handle(stream) for stream in (5, Protocol(), Torch(), CuPy(), Numba(), Default())] == [5, 7, 8, 9, 10, 0]
+    assert [stream_handle(stream) for stream in (5, Protocol(), Torch(), CuPy(), Numba(), Default())] == [
+        5,
+        7,
+        8,
+        9,
+        10,
+        0,
+    ]
     with pytest.raises(TypeError, match="str is no CUDA stream"):
         stream_handle("7")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a GPU: PyTorch, CuPy, numba, Warp and JAX, whichever are there, read what the others wrote, on streams of their own.
+"""On a GPU: PyTorch, CuPy, numba, Warp and JAX, whichever are there, read what the others wrote, on streams of their
+own.
 
     python test_gpu.py        prints TAP, needs neither pytest nor NumPy; skipped where a broker finds no GPU
 
-It starts itself under the broker-run that GPUBROKER_RUN names, that the package brings, or that PATH has. Each writer spins
-before it writes: who does not wait for it reads the value of before.
+It starts itself under the broker-run that GPUBROKER_RUN names, that the package brings, or that PATH has. Each writer
+spins before it writes: who does not wait for it reads the value of before.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class CuPy:
         import cupy
 
         self.cupy = cupy
-        code = 'extern "C" __global__ void spin(long long n) { long long end = clock64() + n; while (clock64() < end); }'
+        code = (
+            'extern "C" __global__ void spin(long long n) { long long end = clock64() + n; while (clock64() < end); }'
+        )
         self.spin = cupy.RawKernel(code, "spin")
         cupy.zeros(1)
 
@@ -232,7 +235,9 @@ def read_one(framework: Any, lease: gpubroker.Lease) -> set[float]:
 
 
 def hands_over(c: gpubroker.Client, writer: Any, reader: Any) -> None:
-    """Each round the reader sees that round's value, and signals when it has: the writer overwrites nothing that is read."""
+    """Each round the reader sees that round's value, and signals when it has: the writer overwrites nothing that is
+    read.
+    """
     with buffers(c, 2) as (there, back):
         write_on, read_on = writer.stream(), reader.stream()
         for k in range(1, ROUNDS + 1):
@@ -427,7 +432,9 @@ def solves_heat(device: str = "cuda") -> None:
             file = Path(folder) / "u.npy"
             command = [broker_run(), "-q", "--device", device, "-n", workers, "--", sys.executable, str(program)]
             command += ["--size", "47x30", "--steps", "300", "--save", str(file)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=CHILD_SECONDS)
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=CHILD_SECONDS
+            )
             assert done.returncode == 0, done.stdout
             fields.append(file.read_bytes())
     assert fields[0] == fields[1]
@@ -475,7 +482,10 @@ def checks(c: gpubroker.Client) -> Iterator[tuple[str, Callable[[], None]]]:
     for name in ("torch", "cupy"):
         if name in FRAMEWORKS:
             one = FRAMEWORKS[name]
-            yield f"{name}.from_dlpack() takes a lease", lambda one=one, name=name: takes_dlpack(c, one, getattr(one, name))
+            yield (
+                f"{name}.from_dlpack() takes a lease",
+                lambda one=one, name=name: takes_dlpack(c, one, getattr(one, name)),
+            )
             yield f"{name}: of two streams one must be named", lambda one=one: wants_the_last_stream(c, one)
             yield f"{name}: a signal stands behind what its lease waits for", lambda one=one: signals_behind_at(c, one)
             yield f"{name}: leases are held for many steps", lambda one=one: is_held_for_many_steps(c, one)
@@ -507,7 +517,9 @@ def main() -> int:
                 work()
             except Exception:  # each is a point
                 failed += 1
-                print(f"not ok {count} - {text}\n# " + traceback.format_exc().rstrip().replace("\n", "\n# "), flush=True)
+                print(
+                    f"not ok {count} - {text}\n# " + traceback.format_exc().rstrip().replace("\n", "\n# "), flush=True
+                )
             else:
                 print(f"ok {count} - {text}", flush=True)
         print(f"1..{count}", flush=True)
@@ -516,7 +528,9 @@ def main() -> int:
 
 def broker_run() -> str:
     brought = Path(gpubroker.__file__).parent / "bin" / "broker-run"
-    return os.environ.get("GPUBROKER_RUN") or (str(brought) if brought.exists() else shutil.which("broker-run") or "broker-run")
+    return os.environ.get("GPUBROKER_RUN") or (
+        str(brought) if brought.exists() else shutil.which("broker-run") or "broker-run"
+    )
 
 
 def start(stdout: int | None) -> subprocess.CompletedProcess[str] | None:

@@ -16,9 +16,14 @@ HERE = Path(__file__).resolve().parent.parent  # bindings/python
 EXAMPLES = HERE.parent.parent / "examples"
 PACKAGE = Path(gpubroker.__file__).resolve().parent
 CLASSES = [gpubroker.Client, gpubroker.Lease, gpubroker.Ticket, gpubroker.Info]
-# A view of the buffer protocol has these from Python 3.12 on; tuples' own; what the interpreter makes of each structure.
-# The last one: from Python 3.13 on, in types such as Info (copy.replace()).
-NOT_IN_BOTH = [r".*\.__(release_)?buffer__", r".*\.__match_args__", r".*\.n_(sequence_|unnamed_)?fields", r".*\.__replace__"]
+# A view of the buffer protocol has these from Python 3.12 on; tuples' own; what the interpreter makes of each
+# structure. The last one: from Python 3.13 on, in types such as Info (copy.replace()).
+NOT_IN_BOTH = [
+    r".*\.__(release_)?buffer__",
+    r".*\.__match_args__",
+    r".*\.n_(sequence_|unnamed_)?fields",
+    r".*\.__replace__",
+]
 
 
 def run(tool: str, *arguments: str, folder: Path = HERE) -> None:
@@ -72,7 +77,9 @@ def test_the_version_is_that_of_the_library_and_of_the_package():
 
 
 def test_all_is_what_it_says():
-    assert {name for name in vars(gpubroker) if not name.startswith("_") and name[0].isupper()} <= set(gpubroker.__all__)
+    assert {name for name in vars(gpubroker) if not name.startswith("_") and name[0].isupper()} <= set(
+        gpubroker.__all__
+    )
     assert all(hasattr(gpubroker, name) for name in gpubroker.__all__)
 
 
@@ -81,6 +88,9 @@ def test_the_program_of_the_readme(own_broker):
     program = EXAMPLES / "acquire.py"
     for value in (1.0, 2.0):
         done = subprocess.run(
-            [sys.executable, str(program)], capture_output=True, text=True, env={**os.environ, "GPUBROKER": broker.address}
+            [sys.executable, str(program)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "GPUBROKER": broker.address},
         )
         assert (done.stdout, done.stderr) == (f"u[0] = {value}\n", "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C, and other signals, while a call waits: the call ends at once, nothing of it is left, and the client goes on."""
+"""Ctrl-C, and other signals, while a call waits: it ends at once, nothing of it is left, and the client goes on."""
 
 import re
 import select
@@ -106,7 +106,9 @@ def test_a_create_that_is_interrupted_lets_the_next_one_go_on(full):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     first = subprocess.Popen([*command, CALLS["create"]], text=True, **pipes)
     await_that(broker, first.pid, True)
-    with subprocess.Popen([*command, "c.create('small', 4096, dedicated=True, timeout=None)"], text=True, **pipes) as second:
+    with subprocess.Popen(
+        [*command, "c.create('small', 4096, dedicated=True, timeout=None)"], text=True, **pipes
+    ) as second:
         await_that(broker, second.pid, True)
         first.send_signal(signal.SIGINT)
         await_that(broker, second.pid, False)

@@ -113,7 +113,9 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run([sys.executable, "-c", program.strip()], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program.strip()], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout == "interrupted\n"
 
 
@@ -263,7 +265,9 @@ u = c.acquire({name!r}, "rw", at=3, signal=4)
 print("held", flush=True)
 sys.stdin.read()
 """
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout
         assert writer.stdout.readline() == "held\n"
         writer.send_signal(signal.SIGKILL)
@@ -353,8 +357,9 @@ def test_a_copy_is_numpys_own_and_stays(c, name):
         array = u.numpy()
         array[:] = 2
         copies = [
-            array.copy(), np.array(array), array + 0, np.copy(array), copy.copy(array), copy.deepcopy(array), array[[0, 1]],
-            array.astype("float64"), pickle.loads(pickle.dumps(array)), np.multiply(array, 1), array[array > 0], array.flatten(),
+            array.copy(), np.array(array), array + 0, np.copy(array), copy.copy(array), copy.deepcopy(array),
+            array[[0, 1]], array.astype("float64"), pickle.loads(pickle.dumps(array)), np.multiply(array, 1),
+            array[array > 0], array.flatten(),
             np.where(array > 0, array, 0), np.concatenate([array, array]), -array, array @ array.T, np.sort(array),
             array[0].copy(),
         ]  # fmt: skip
@@ -370,8 +375,8 @@ def test_views_of_another_class_keep_the_memory(c, name):
     array = u.numpy()
     views = [
         np.asarray(array), np.asarray(array)[1:], np.asarray(array[2:]), array.view(np.ndarray), memoryview(array),
-        memoryview(array[1:]), np.asarray(array.T), np.from_dlpack(array), np.frombuffer(array[0], "int32"), np.asarray(u),
-        memoryview(u), np.from_dlpack(u),
+        memoryview(array[1:]), np.asarray(array.T), np.from_dlpack(array), np.frombuffer(array[0], "int32"),
+        np.asarray(u), memoryview(u), np.from_dlpack(u),
     ]  # fmt: skip
     array[:] = 6
     u.release()
@@ -583,10 +588,18 @@ def test_bytes_are_read_and_written(c, name):
         u.read_into(some, offset=12)
         assert list(some) == [12, 13, 255, 254]
         assert u.numpy()[0].tolist() == [0, 1, 2, 3]
-        for call in (lambda: u.write(b"x", 1 << 64), lambda: u.read_into(bytearray(1), (1 << 64) + 1), lambda: u.write(b"x", -1)):
+        for call in (
+            lambda: u.write(b"x", 1 << 64),
+            lambda: u.read_into(bytearray(1), (1 << 64) + 1),
+            lambda: u.write(b"x", -1),
+        ):
             with pytest.raises(OverflowError):  # not taken modulo 2^64
                 call()
-        for call in (lambda: u.write(b"xx", offset=15), lambda: u.read_into(bytearray(17)), lambda: u.write(b"", 1 << 63)):
+        for call in (
+            lambda: u.write(b"xx", offset=15),
+            lambda: u.read_into(bytearray(17)),
+            lambda: u.write(b"", 1 << 63),
+        ):
             with pytest.raises(ValueError, match="beyond the end"):
                 call()
         with pytest.raises((TypeError, BufferError)):

@@ -10,11 +10,13 @@ CORE = Path(__file__).resolve().parent.parent / "core"
 LIBRARY = CORE.parent.parent.parent / "libbroker"
 BROKER = LIBRARY.parent / "broker"
 
-# What a program in Python does not cause: arguments that this package makes, modules and launches, and the library's own errors.
+# What a program in Python does not cause: arguments that this package makes, modules and launches, and the library's
+# own errors.
 NOT_CAUSED = {
-    "GPUB_EXPECTATION_INIT", "GPUB_HOST_KERNEL", "GPUB_LAUNCH_INIT", "GPUB_LAYOUT_TEXT_MAX", "GPUB_NODE_SIZE", "GPUB_SPEC_INIT",
-    "GPUB_TICKET_MAX", "GPUB_TICKET_TERMS_INIT", "GPUB_BACKGROUND_CLOSE", "gpub_host_alloc", "gpub_host_kernel_", "gpub_info",
-    "gpub_module_kernel", "gpub_module_open", "gpub_set_interrupt", "gpub_stream_create",
+    "GPUB_EXPECTATION_INIT", "GPUB_HOST_KERNEL", "GPUB_LAUNCH_INIT", "GPUB_LAYOUT_TEXT_MAX", "GPUB_NODE_SIZE",
+    "GPUB_SPEC_INIT", "GPUB_TICKET_MAX", "GPUB_TICKET_TERMS_INIT", "GPUB_BACKGROUND_CLOSE", "gpub_host_alloc",
+    "gpub_host_kernel_", "gpub_info", "gpub_module_kernel", "gpub_module_open",
+    "gpub_set_interrupt", "gpub_stream_create",
 }  # fmt: skip
 
 
@@ -41,7 +43,9 @@ def test_each_word_of_c_in_a_message_has_one_of_python():
             if " " in text:  # a message, not a name by itself
                 words |= set(re.findall(r"\b(?:gpub|GPUB)_\w+", text))
     known = translated() | NOT_CAUSED
-    assert not {word for word in words if word not in known and not of_python(word) and not word.startswith("GPUB_HOST_")}
+    assert not {
+        word for word in words if word not in known and not of_python(word) and not word.startswith("GPUB_HOST_")
+    }
     assert translated() <= words
 
 
@@ -61,7 +65,10 @@ def test_messages_say_what_to_do_in_python(c, broker, name):
         u.wait(at=1)
     c.unlink(name)
     c.create(name, 8, timeline=True)
-    with c.acquire(name) as u, pytest.raises(PermissionError, match=f"the lease of '{name}' does not have 'w': acquire it"):
+    with (
+        c.acquire(name) as u,
+        pytest.raises(PermissionError, match=f"the lease of '{name}' does not have 'w': acquire it"),
+    ):
         u.signal(1)
     c.unlink(f"{name}-other")
 

@@ -84,7 +84,10 @@ class Holder:
 
 
 class Releases(RuleBasedStateMachine):
-    """Leases and arrays of two buffers end in any order. The model: what holds how many arrays, and what each buffer has."""
+    """Leases and arrays of two buffers end in any order.
+
+    The model: what holds how many arrays, and what each buffer has.
+    """
 
     connect = None
 

@@ -51,7 +51,14 @@ def test_a_forked_child_is_refused_and_harms_nobody(c, broker, name, monkeypatch
     array[:] = 7
 
     def work() -> str:
-        uses = (lambda: c.stat(name), u.numpy, u.release, lambda: c.acquire(name), broker.connect, lambda: gpubroker.load("x"))
+        uses = (
+            lambda: c.stat(name),
+            u.numpy,
+            u.release,
+            lambda: c.acquire(name),
+            broker.connect,
+            lambda: gpubroker.load("x"),
+        )
         said = [error_of(use) for use in uses]
         c.close()
         return ", ".join(said)
@@ -106,7 +113,12 @@ def test_a_pickled_lease_is_another_lease_of_the_same_rights(c, name):
     c.create(name, 4, "int32")
     with c.acquire(name, "rw") as u:
         with pickle.loads(pickle.dumps(u)) as again:
-            assert (again.rights, again.shape, again.dtype, again.generation) == (u.rights, u.shape, u.dtype, u.generation)
+            assert (again.rights, again.shape, again.dtype, again.generation) == (
+                u.rights,
+                u.shape,
+                u.dtype,
+                u.generation,
+            )
             assert again is not u
             again.numpy()[2] = 5
         assert u.numpy().tolist() == [0, 0, 5, 0]
@@ -194,7 +206,10 @@ with gpubroker.connect({broker.address!r}) as c:
         del array
 """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", program], text=True, **pipes) as child, c.acquire(name, "rw") as before:
+    with (
+        subprocess.Popen([sys.executable, "-c", program], text=True, **pipes) as child,
+        c.acquire(name, "rw") as before,
+    ):
         assert child.stdout.readline() == "held\n"
         array = before.numpy()
         array[0] = 5

@@ -47,7 +47,9 @@ def load(c, name):
 
 def ctl(broker, *arguments: str) -> str:
     program = os.environ.get("GPUBROKER_RUN", "broker-run").replace("broker-run", "broker-ctl")
-    return subprocess.run([program, "--address", broker.address, *arguments], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [program, "--address", broker.address, *arguments], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def draining(broker, name) -> int:
@@ -415,7 +417,9 @@ class Changing(dict):
 
 def test_what_is_published_is_what_was_there_first(c, name):
     torch = pytest.importorskip("torch")
-    gpubroker.publish(name, Changing(a=torch.nn.Parameter(torch.ones(3), requires_grad=False), b=torch.ones(5)), client=c)
+    gpubroker.publish(
+        name, Changing(a=torch.nn.Parameter(torch.ones(3), requires_grad=False), b=torch.ones(5)), client=c
+    )
     policy = gpubroker.load(name, client=c, framework="torch")
     assert [policy[key].dtype for key in "ab"] == [torch.float32] * 2
     assert (policy["a"].tolist(), policy["b"].tolist()) == ([1.0] * 3, [1.0] * 5)
@@ -434,7 +438,9 @@ def test_a_shape_may_be_a_list(c, name):
 
 def test_a_state_dict_of_pytorch_and_arrays_of_numpy(c, name):
     torch = pytest.importorskip("torch")
-    gpubroker.publish(name, {"t": torch.arange(6.0), "n": np.arange(4), "conj": torch.tensor([1 + 2j]).conj()}, client=c)
+    gpubroker.publish(
+        name, {"t": torch.arange(6.0), "n": np.arange(4), "conj": torch.tensor([1 + 2j]).conj()}, client=c
+    )
     policy = gpubroker.load(name, client=c, framework="numpy")
     assert policy["t"].tolist() == [0, 1, 2, 3, 4, 5]
     assert policy["n"].tolist() == [0, 1, 2, 3]

@@ -123,7 +123,12 @@ def png_of(broker, name, file, shell: str = "true", umask: int = 0o022) -> subpr
     """Has a shell do something in the folder, in the process that becomes the viewer then."""
     command = f'{shell}; exec "$0" -m gpubroker --address {broker.address} view {name} --png "$1"'
     return subprocess.run(
-        ["sh", "-c", command, sys.executable, str(file)], capture_output=True, text=True, cwd=file.parent, umask=umask, timeout=60
+        ["sh", "-c", command, sys.executable, str(file)],
+        capture_output=True,
+        text=True,
+        cwd=file.parent,
+        umask=umask,
+        timeout=60,
     )
 
 
@@ -171,7 +176,9 @@ def test_a_slice_of_more_dimensions(c, name, look):
 def test_a_field_is_what_numpy_picks(broker, data, shape):
     values = np.arange(np.prod(shape), dtype="float32").reshape(shape)
     whole = data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1, max_size=2))
-    picks = [":" if at in whole else str(data.draw(st.integers(-extent, extent - 1))) for at, extent in enumerate(shape)]
+    picks = [
+        ":" if at in whole else str(data.draw(st.integers(-extent, extent - 1))) for at, extent in enumerate(shape)
+    ]
     expected = values[tuple(slice(None) if pick == ":" else int(pick) for pick in picks)]
     with broker.connect() as c:
         fill(c, "field", values)

@@ -11,9 +11,9 @@ of NumPy, PyTorch, CuPy, numba, JAX or Warp. Nothing is copied.
         with c.acquire("u", "rw", at=0, signal=1) as u:
             u.torch().add_(1)
 
-The lease waits for the buffer's timeline, and signals it, on the stream that the framework uses. A program that works in steps
-can hold its leases and arrays over all of them. Here u is this process's buffer and v its neighbour's, which does the same with
-both; each has two halves, for even and odd steps:
+The lease waits for the buffer's timeline, and signals it, on the stream that the framework uses. A program that works
+in steps can hold its leases and arrays over all of them. Here u is this process's buffer and v its neighbour's, which
+does the same with both; each has two halves, for even and odd steps:
 
     mine, theirs = u.torch(), v.torch()
     for k in range(1000):

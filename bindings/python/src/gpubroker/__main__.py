@@ -75,8 +75,11 @@ def _statistics(found: fields.Statistics) -> str:
 
 def show(client: Client, options: argparse.Namespace) -> None:
     info = client.stat(options.name)
-    print(f"{info.name}: {_what(info)}, {info.nbytes:,} bytes, {'host device' if info.device < 0 else f'device {info.device}'}")
-    print(f"generation {info.generation}, mode {info.mode:04o}, uid {info.owner}, gid {info.group}, flags {_flags(info)}")
+    where = "host device" if info.device < 0 else f"device {info.device}"
+    print(f"{info.name}: {_what(info)}, {info.nbytes:,} bytes, {where}")
+    print(
+        f"generation {info.generation}, mode {info.mode:04o}, uid {info.owner}, gid {info.group}, flags {_flags(info)}"
+    )
     found = fields.statistics(fields.read(client, options.name))
     print(f"{found.elements:,} elements: {_statistics(found)}")
 
@@ -204,7 +207,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--address", help="the broker: its name, or unix:PATH ($GPUBROKER, else the default sockets)")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, run: Callable[[Client, argparse.Namespace], None], help_text: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, run: Callable[[Client, argparse.Namespace], None], help_text: str
+    ) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=help_text, description=help_text)
         one.set_defaults(run=run)
         return one
@@ -212,15 +217,21 @@ def parser() -> argparse.ArgumentParser:
     command("ls", ls, "list the buffers that you own or may acquire").add_argument(
         "pattern", nargs="*", metavar="PATTERN", help="names, in which * and ? stand for other characters"
     )
-    command("show", show, "show a buffer's type, and minimum, maximum, mean and NaNs of its elements (needs NumPy)").add_argument(
-        "name"
-    )
+    command(
+        "show", show, "show a buffer's type, and minimum, maximum, mean and NaNs of its elements (needs NumPy)"
+    ).add_argument("name")
     pictured = command("view", view, "show a field of two dimensions as a picture (needs NumPy)")
     pictured.add_argument("name")
-    pictured.add_argument("--slice", help="of more dimensions: an index or : for each, as 0,:,: (the last two, the others at 0)")
-    pictured.add_argument("--every", type=seconds, metavar="TIME", help="again and again, at these intervals: 1s, 200ms")
+    pictured.add_argument(
+        "--slice", help="of more dimensions: an index or : for each, as 0,:,: (the last two, the others at 0)"
+    )
+    pictured.add_argument(
+        "--every", type=seconds, metavar="TIME", help="again and again, at these intervals: 1s, 200ms"
+    )
     pictured.add_argument("--png", metavar="FILE", help="write a PNG with a scale instead")
-    pictured.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"), help="values of the first and the last colour")
+    pictured.add_argument(
+        "--range", nargs=2, type=float, metavar=("LOW", "HIGH"), help="values of the first and the last colour"
+    )
     loaded = command(
         "load",
         load,
@@ -233,8 +244,12 @@ def parser() -> argparse.ArgumentParser:
     loaded.add_argument("--seal", action="store_true", help="nobody can write it later")
     loaded.add_argument("--dedicated", action="store_true", help="in memory of its own")
     loaded.add_argument("--same-address", action="store_true", help="each process maps it at the same address")
-    loaded.add_argument("--reserve", type=size, default=0, metavar="SIZE", help="how large it may become: 512M, 4G (0: as now)")
-    loaded.add_argument("--device", type=int, metavar="N", help="the device, as this process numbers them (the current one)")
+    loaded.add_argument(
+        "--reserve", type=size, default=0, metavar="SIZE", help="how large it may become: 512M, 4G (0: as now)"
+    )
+    loaded.add_argument(
+        "--device", type=int, metavar="N", help="the device, as this process numbers them (the current one)"
+    )
     loaded.add_argument("--wait", type=seconds, default=0, metavar="TIME", help="wait so long for memory (0)")
     saved = command(
         "save", save, "write a buffer to a file: .npy and .safetensors in their format, others and - (stdout) as it is"

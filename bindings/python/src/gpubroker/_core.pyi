@@ -140,7 +140,11 @@ class Lease:
     def __release_buffer__(self, view: memoryview, /) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
-        self, kind: type[BaseException] | None = None, error: BaseException | None = None, trace: TracebackType | None = None, /
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+        /,
     ) -> None: ...
 
 @final
@@ -200,5 +204,9 @@ class Client:
     def set_device(self, device: int, /) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
-        self, kind: type[BaseException] | None = None, error: BaseException | None = None, trace: TracebackType | None = None, /
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+        /,
     ) -> None: ...

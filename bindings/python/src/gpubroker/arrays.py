@@ -2,14 +2,16 @@
 """NumPy's arrays of a lease, which end with it.
 
 NumPy has no way to take an array back from those who have it. But an array can be given other contents in place
-(ndarray.__setstate__), and then lets go of what it was a view of. So when a lease ends, each of its arrays becomes one without
-memory, of a class that raises ValueError wherever it is used, and the lease's memory is free although variables name them.
+(ndarray.__setstate__), and then lets go of what it was a view of. So when a lease ends, each of its arrays becomes one
+without memory, of a class that raises ValueError wherever it is used, and the lease's memory is free although variables
+name them.
 
-A view of NumPy's own class, as of np.asarray(), keeps the memory by itself: it is a view of the lease's memory, not of an
-Array, since NumPy looks for the base of a view through bases of the view's own class. So do memoryviews and capsules, which
-are made of such views. Views that NumPy makes of an Array without Array.__getitem__, such as its transpose, are refused when
-the lease ends, but have the memory until they are collected. What keeps the Array itself and its address, as torch.from_numpy()
-and ctypes do, is not seen here: it must not outlive the lease. Owns the lists of the arrays of each lease.
+A view of NumPy's own class, as of np.asarray(), keeps the memory by itself: it is a view of the lease's memory, not of
+an Array, since NumPy looks for the base of a view through bases of the view's own class. So do memoryviews and
+capsules, which are made of such views. Views that NumPy makes of an Array without Array.__getitem__, such as its
+transpose, are refused when the lease ends, but have the memory until they are collected. What keeps the Array itself
+and its address, as torch.from_numpy() and ctypes do, is not seen here: it must not outlive the lease. Owns the lists of
+the arrays of each lease.
 """
 
 from __future__ import annotations
@@ -78,7 +80,10 @@ class Array(_Base):  # type: ignore[misc]
         return (self[index] for index in range(len(self)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **more: Any) -> Any:
-        """The function works on views that keep the memory, whatever another thread does. What it makes is NumPy's own."""
+        """The function works on views that keep the memory, whatever another thread does.
+
+        What it makes is NumPy's own.
+        """
         if out:
             more["out"] = tuple(plain(array) for array in out)
         if "where" in more:
@@ -134,8 +139,9 @@ class EndedArray(_Base):  # type: ignore[misc]
 
     _label = "a buffer"
 
-    __array_ufunc__ = __array_function__ = __getitem__ = __setitem__ = __delitem__ = __contains__ = __len__ = __iter__ = _refuse
-    __bool__ = __int__ = __float__ = __complex__ = __index__ = __format__ = __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
+    __array_ufunc__ = __array_function__ = __getitem__ = __setitem__ = __delitem__ = __contains__ = _refuse
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __format__ = __len__ = __iter__ = _refuse
+    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
     __dlpack__ = __dlpack_device__ = _refuse
 
     def __getattribute__(self, name: str) -> Any:

@@ -9,14 +9,16 @@ from typing import Any
 
 # Those of a buffer, and how the library's texts abbreviate them (gpub_layout_parse(3)).
 _NAMES = {
-    "bool": "b8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "complex64": "c64",
+    "bool": "b8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
+    "uint32": "u32", "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16",
+    "complex64": "c64",
     "complex128": "c128", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2", "float8_e8m0fnu": "f8e8m0",
     "float4_e2m1fn": "f4e2m1",
 }  # fmt: skip
 _BRIEF = {brief: name for name, brief in _NAMES.items()}
 
-# NumPy's other names of the same types, on Linux with 64 bits. They come first: "i8" is NumPy's int64, not the library's int8.
+# NumPy's other names of the same types, on Linux with 64 bits. They come first: "i8" is NumPy's int64, not the
+# library's int8.
 _NUMPY = {
     name: type_
     for type_, names in {
@@ -44,7 +46,8 @@ _BUILTIN = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 def _no_type(what: object) -> ValueError:
     return ValueError(
         f"{what!r} is no type of a buffer's elements: 'float32', 'float64', 'float16', 'bfloat16', 'int8' to 'int64', "
-        "'uint8' to 'uint64', 'bool', 'complex64' and 'complex128' are, NumPy's other names of them, and vectors, as 'float32x4'"
+        "'uint8' to 'uint64', 'bool', 'complex64' and 'complex128' are, NumPy's other names of them, and vectors, as "
+        "'float32x4'"
     )
 
 

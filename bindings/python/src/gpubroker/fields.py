@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A buffer of a running simulation, read by its name: its statistics, and a field of two dimensions out of it.
 
-Reads with a read lease, in pieces, and returns the lease before anything is computed: it waits for nobody, and nobody waits
-for it. What the simulation writes meanwhile may be seen in part.
+Reads with a read lease, in pieces, and returns the lease before anything is computed: it waits for nobody, and nobody
+waits for it. What the simulation writes meanwhile may be seen in part.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def parse_slice(text: str | None, shape: tuple[int, ...]) -> list[int | None]:
         return [0] * (len(shape) - 2) + [None] * min(2, len(shape))
     entries = [entry.strip() for entry in text.split(",")]
     if len(entries) != len(shape):
-        raise ValueError(f"the slice {text!r} has {len(entries)} entries, and the buffer {len(shape)} dimensions: say '0,:,:'")
+        raise ValueError(
+            f"the slice {text!r} has {len(entries)} entries, and the buffer {len(shape)} dimensions: say '0,:,:'"
+        )
     indices = [None if entry == ":" else int(entry) for entry in entries]
     for index, extent in zip(indices, shape, strict=True):
         if index is not None and not -extent <= index < extent:

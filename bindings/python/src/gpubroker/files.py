@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files as buffers and buffers as files: .npy, .safetensors, and the bytes of any other file.
 
-A buffer gets its name when it holds all of the file, and a file gets its name when it holds all of the buffer. The header of
-a file is checked before a buffer is created. The path "-" is standard input or output, as plain bytes. Needs no NumPy. Owns
-nothing between calls.
+A buffer gets its name when it holds all of the file, and a file gets its name when it holds all of the buffer. The
+header of a file is checked before a buffer is created. The path "-" is standard input or output, as plain bytes. Needs
+no NumPy. Owns nothing between calls.
 """
 
 from __future__ import annotations
@@ -178,7 +178,10 @@ class Progress:
             rate = self._done / max(now - self._began, 1e-9) / 1e9
             share = 100 * self._done // max(self._total, 1)
             print(
-                f"\r\x1b[K{self._name}: {share} % of {self._total:,} bytes, {rate:.1f} GB/s", end="", file=sys.stderr, flush=True
+                f"\r\x1b[K{self._name}: {share} % of {self._total:,} bytes, {rate:.1f} GB/s",
+                end="",
+                file=sys.stderr,
+                flush=True,
             )
 
     def end(self) -> None:
@@ -221,17 +224,18 @@ def load_file(
 ) -> None:
     """Makes a buffer of that name with what is in the file.
 
-    A .npy file gives an array of its type and shape, a .safetensors file what gpubroker.load() reads, any other file its
-    bytes. path: "-" is standard input, of which the bytes are loaded as they are. replace: a buffer of that name is unlinked
-    in the same step. seal: nobody can write it later. timeout: how many seconds to wait for memory, None without limit.
-    quiet: no progress on a terminal.
+    A .npy file gives an array of its type and shape, a .safetensors file what gpubroker.load() reads, any other file
+    its bytes. path: "-" is standard input, of which the bytes are loaded as they are. replace: a buffer of that name is
+    unlinked in the same step. seal: nobody can write it later. timeout: how many seconds to wait for memory, None
+    without limit. quiet: no progress on a terminal.
 
-    FileExistsError: the name is taken. ValueError: the file is damaged, or holds what no buffer can; mode refuses its owner
-    to write. OSError. If anything fails, nothing is left of the buffer.
+    FileExistsError: the name is taken. ValueError: the file is damaged, or holds what no buffer can; mode refuses its
+    owner to write. OSError. If anything fails, nothing is left of the buffer.
     """
     if not mode & 0o200:
         raise ValueError(
-            f"mode {mode:04o} refuses its owner to write the buffer: add 0200, and seal it so that nobody writes it later"
+            f"mode {mode:04o} refuses its owner to write the buffer: add 0200, and seal it so that nobody writes it "
+            "later"
         )
     with _open(path) as file:
         content = content_of(file, path)
@@ -295,8 +299,8 @@ def _given(descriptor: int, owner: int, group: int) -> bool:
 def _take_access(descriptor: int, path: str) -> None:
     """Gives a new file the owner, group, mode and access control list of the file that it replaces.
 
-    Where one of these cannot be given, the mode is reduced, so that nobody but the new owner may do more than before. A file
-    that replaces none has the mode that open() would give it.
+    Where one of these cannot be given, the mode is reduced, so that nobody but the new owner may do more than before. A
+    file that replaces none has the mode that open() would give it.
     """
     umask = os.umask(0o077)
     os.umask(umask)
@@ -320,8 +324,8 @@ def _take_access(descriptor: int, path: str) -> None:
 def replacing(path: str) -> Iterator[IO[bytes]]:
     """A file that gets that name at the end of the with statement, unless an exception ends it.
 
-    A reader of the file sees the old content or the new one whole. Others may write the folder: nobody knows the name of the
-    new file before, and a symbolic link is replaced, not the file behind it.
+    A reader of the file sees the old content or the new one whole. Others may write the folder: nobody knows the name
+    of the new file before, and a symbolic link is replaced, not the file behind it.
     """
     descriptor, fresh = tempfile.mkstemp(".tmp", f".{Path(path).name[:200]}.", Path(path).parent)
     try:
@@ -357,8 +361,8 @@ def save_file(client: Client, name: str, path: str, *, quiet: bool = True) -> No
 
     path: "-" is standard output, to which the bytes are written as they are.
 
-    FileNotFoundError: there is no such buffer. ValueError: the buffer does not hold what the file's name says. OSError. If
-    anything fails, the file is as it was.
+    FileNotFoundError: there is no such buffer. ValueError: the buffer does not hold what the file's name says. OSError.
+    If anything fails, the file is as it was.
     """
     with client.acquire(name, "r") as lease:
         head, size = b"", lease.nbytes

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a child of multiprocessing leaves its brokers. Owns nothing.
 
-Such a child ends by os._exit(), so its clients are never collected. Without this it would count as killed: a timeline that it
-writes would end as that of a dead writer. multiprocessing calls its own finalizers before, also where the child's function
-raised an exception.
+Such a child ends by os._exit(), so its clients are never collected. Without this it would count as killed: a timeline
+that it writes would end as that of a dead writer. multiprocessing calls its own finalizers before, also where the
+child's function raised an exception.
 """
 
 from __future__ import annotations

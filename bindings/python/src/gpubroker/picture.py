@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A field of numbers as a picture: colours, a terminal's characters, a PNG with its scale.
 
-The colours are those of viridis, in which equal steps look equal, and grey for what is no number. Owns nothing; writes no file.
+The colours are those of viridis, in which equal steps look equal, and grey for what is no number. Owns nothing; writes
+no file.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ _GLYPHS = {
 
 
 def colours(field: Any, low: float, high: float) -> Any:
-    """The field's values as bytes of red, green and blue, one dimension more. low and high have the first and the last colour."""
+    """The field's values as bytes of red, green and blue, one dimension more.
+
+    low and high have the first and the last colour.
+    """
     import numpy as np
 
     values = np.asarray(field, dtype="float64")

@@ -12,7 +12,9 @@ def _start(name: str) -> NoReturn:
     try:
         os.execv(program, [name, *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"{name}: cannot start {program}: {error.strerror}. Install the gpubroker wheel for this machine again.")
+        sys.exit(
+            f"{name}: cannot start {program}: {error.strerror}. Install the gpubroker wheel for this machine again."
+        )
 
 
 def broker_run() -> NoReturn:

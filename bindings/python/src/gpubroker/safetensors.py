@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The header of a buffer in the format of .safetensors files: which tensor lies where.
 
-A buffer is 8 bytes with the size of the header, the header, which is a JSON object, and the tensors' bytes without gaps. The
-header is padded with spaces so that the tensors begin at a multiple of 256 bytes. Whoever wrote the buffer may have written
-anything: what is read is checked before it is used. Owns nothing; reads and writes no buffer.
+A buffer is 8 bytes with the size of the header, the header, which is a JSON object, and the tensors' bytes without
+gaps. The header is padded with spaces so that the tensors begin at a multiple of 256 bytes. Whoever wrote the buffer
+may have written anything: what is read is checked before it is used. Owns nothing; reads and writes no buffer.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ ALIGNMENT = 256
 HEADER_MAX = 100_000_000
 DIMS_MAX = 64  # as NumPy
 
-# A version has the tensors of the one before, as a rule: so many headers are kept to be used again. Larger ones are not: each
-# version may have another one, and they would stay when it is gone.
+# A version has the tensors of the one before, as a rule: so many headers are kept to be used again. Larger ones are
+# not: each version may have another one, and they would stay when it is gone.
 _KEPT = 4
 _KEPT_BYTES = 1 << 19
 _KEPT_TENSORS = 5000
@@ -99,8 +99,8 @@ def plan(tensors: tuple[tuple[str, str, tuple[int, ...]], ...], metadata: Mappin
     """Of tensors' names, types and shapes.
 
     What it returns is shared by equal calls, since a version has the tensors of the one before: do not change it.
-    TypeError: a type that the format does not have; a name, or a piece of metadata, that is no text. ValueError: a tensor has
-    the name of the format's metadata.
+    TypeError: a type that the format does not have; a name, or a piece of metadata, that is no text. ValueError: a
+    tensor has the name of the format's metadata.
     """
     _check_text((*metadata, *metadata.values()))
     make = _plan_kept if len(tensors) <= _KEPT_TENSORS else _plan
@@ -111,7 +111,9 @@ def _plan(tensors: tuple[tuple[str, str, tuple[int, ...]], ...], metadata: tuple
     _check_text(tensor[0] for tensor in tensors)
     places = _places(tensors)
     if _METADATA in places:
-        raise ValueError(f"no tensor can be called {_METADATA}, where the format has its metadata: give it another name")
+        raise ValueError(
+            f"no tensor can be called {_METADATA}, where the format has its metadata: give it another name"
+        )
     header: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
     for name, place in places.items():
         header[name] = {"dtype": _CODES[place.dtype], "shape": place.shape, "data_offsets": (place.begin, place.end)}
@@ -121,7 +123,11 @@ def _plan(tensors: tuple[tuple[str, str, tuple[int, ...]], ...], metadata: tuple
         raise ValueError(f"{len(tensors)} tensors need a header of {size} bytes, and {HEADER_MAX} are the limit")
     begin = _PREFIX + size
     moved = {name: place._replace(begin=begin + place.begin, end=begin + place.end) for name, place in places.items()}
-    return Plan(size.to_bytes(_PREFIX, "little") + text.ljust(size), moved, begin + sum(p.end - p.begin for p in places.values()))
+    return Plan(
+        size.to_bytes(_PREFIX, "little") + text.ljust(size),
+        moved,
+        begin + sum(p.end - p.begin for p in places.values()),
+    )
 
 
 _plan_kept = functools.lru_cache(maxsize=_KEPT)(_plan)
@@ -213,7 +219,8 @@ def _range(name: str, tensor: Any) -> tuple[int, int]:
 def check(text: bytes, rest: int) -> None:
     """Checks the header of a file that has `rest` bytes behind it. Damaged: why it is none of such a file.
 
-    As the format has it: the tensors of the header fill these bytes, without gaps and overlaps, and each key stands once.
+    As the format has it: the tensors of the header fill these bytes, without gaps and overlaps, and each key stands
+    once.
     """
     try:
         header = json.loads(text, object_pairs_hook=_pairs)
@@ -229,7 +236,11 @@ def check(text: bytes, rest: int) -> None:
     at = 0
     for begin, end, name in sorted((*_range(name, tensor), name) for name, tensor in header.items()):
         if begin != at:
-            raise Damaged(f"tensor {name!r} begins at {begin}, and the one before it ends at {at}: there are no gaps or overlaps")
+            raise Damaged(
+                f"tensor {name!r} begins at {begin}, and the one before it ends at {at}: there are no gaps or overlaps"
+            )
         at = end
     if at != rest:
-        raise Damaged(f"its tensors end at {at}, and {rest} bytes are there: it was cut off, or has something else behind them")
+        raise Damaged(
+            f"its tensors end at {at}, and {rest} bytes are there: it was cut off, or has something else behind them"
+        )

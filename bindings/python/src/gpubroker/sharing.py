@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a lease goes to another process by pickle, as through a queue of multiprocessing: as the name of its buffer.
 
-The other process acquires the buffer with a connection of its own, one for each broker, as often as the pickle is loaded. So the
-broker must be reachable there, and the buffer's mode must let it. It gets the same buffer or, if another one has the name by
-then, an error.
+The other process acquires the buffer with a connection of its own, one for each broker, as often as the pickle is
+loaded. So the broker must be reachable there, and the buffer's mode must let it. It gets the same buffer or, if another
+one has the name by then, an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock
 
 
 def client(address: str | None = None) -> Client:
-    """This process's own connection to that broker. Where its broker has ended, another one to the broker that runs now."""
+    """This process's own connection to that broker.
+
+    Where its broker has ended, another one to the broker that runs now.
+    """
     with _lock:
         kept = _clients.get(address)
         if kept is None or not kept.connected:
@@ -32,7 +35,9 @@ def client(address: str | None = None) -> Client:
 
 def reduce_lease(lease: Lease) -> tuple[Any, ...]:
     if lease.name is None:
-        raise TypeError("a lease of a redeemed ticket has no name to acquire it by: send a Ticket, by client.ticket(name)")
+        raise TypeError(
+            "a lease of a redeemed ticket has no name to acquire it by: send a Ticket, by client.ticket(name)"
+        )
     if lease.released:
         raise ValueError(f"the lease on {lease.name!r} was released")
     address = lease._address or os.environ.get("GPUBROKER")
@@ -49,4 +54,6 @@ def acquire_lease(address: str | None, node: str, name: str, rights: str, genera
     if lease.generation == generation:
         return lease
     lease.release()
-    raise OSError(errno.ESTALE, f"the lease was of an earlier buffer than the one that is called {name!r} now, or it was resized")
+    raise OSError(
+        errno.ESTALE, f"the lease was of an earlier buffer than the one that is called {name!r} now, or it was resized"
+    )

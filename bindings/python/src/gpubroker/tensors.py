@@ -2,8 +2,8 @@
 """PyTorch's tensors of a lease, which its functions refuse when the lease has ended.
 
 The tensor gets another class, whose functions raise ValueError. Its memory stays until the last tensor that shows it is
-collected: other tensors, and arrays of NumPy and CuPy, may show it, and kernels of other threads may use it. Owns the lists of
-the tensors of each lease.
+collected: other tensors, and arrays of NumPy and CuPy, may show it, and kernels of other threads may use it. Owns the
+lists of the tensors of each lease.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Named tensors as one buffer that is replaced as a whole: publish() and load().
 
-A version is written to a buffer with another name, sealed, and gets its name in one step. A reader has one version or the
-other, never parts of two. A version that was replaced is freed when no tensor of it is used any more.
+A version is written to a buffer with another name, sealed, and gets its name in one step. A reader has one version or
+the other, never parts of two. A version that was replaced is freed when no tensor of it is used any more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def _dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# What DLPack calls the types of the format. PyTorch takes those of 8 bits that are missing as numbers, and gives them their type.
+# What DLPack calls the types of the format. PyTorch takes those of 8 bits that are missing as numbers, and gives them
+# their type.
 _DLPACK = {
     "bool": (6, 8),
     **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
@@ -188,7 +189,9 @@ def _of_numpy(name: str, value: Any) -> Any:
         except ValueError as error:
             raise TypeError(f"tensor {name!r} is a {type(value).__name__} that is no array: {error}") from None
         if converted.dtype.kind not in "biufc":
-            raise TypeError(f"tensor {name!r} is a {type(value).__name__}, which is no array: convert it, or leave it out")
+            raise TypeError(
+                f"tensor {name!r} is a {type(value).__name__}, which is no array: convert it, or leave it out"
+            )
         return converted
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"tensor {name!r} is masked, and a version has no masks: publish what filled() makes of it")
@@ -218,11 +221,16 @@ def _by_framework(tensors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _types_of(parts: dict[str, dict[str, Any]]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
     tensors = [item for its in parts.values() for item in its.items()]
-    return tuple((name, _dtype_name(t.dtype), t.shape if isinstance(t.shape, tuple) else tuple(t.shape)) for name, t in tensors)
+    return tuple(
+        (name, _dtype_name(t.dtype), t.shape if isinstance(t.shape, tuple) else tuple(t.shape)) for name, t in tensors
+    )
 
 
 def _check_name(client: Client, name: str) -> None:
-    """OSError: no buffer can have it. The library says so, before anything is made; short and plain names are not asked about."""
+    """OSError: no buffer can have it.
+
+    The library says so, before anything is made; short and plain names are not asked about.
+    """
     if not re.fullmatch(rf"[\w.-][\w./-]{{,{STEM - 1}}}", name, re.ASCII):
         with contextlib.suppress(FileNotFoundError):
             client.stat(name)
@@ -237,29 +245,33 @@ def publish(
     mode: int = 0o600,
     timeout: float | None = 10,
 ) -> int:
-    """Makes the tensors the next version of that name, which load() finds. Returns the generation that the name has then.
+    """Makes the tensors the next version of that name, which load() finds. Returns the generation that the name has
+    then.
 
-    tensors: a state_dict, or any mapping of names to arrays of PyTorch, CuPy or NumPy; numbers, lists and others are converted by
-    NumPy. They are copied into one buffer on the current device, in the layout of a .safetensors file: `python -m gpubroker save
-    NAME FILE.safetensors` writes it. metadata: strings that go along. mode: who may load it. timeout: how many seconds to wait
-    for memory, which earlier versions may have until their users let go of them; None without limit. client: None is this
-    process's own connection. Where its broker has ended, the next call connects to the one that runs then.
+    tensors: a state_dict, or any mapping of names to arrays of PyTorch, CuPy or NumPy; numbers, lists and others are
+    converted by NumPy. They are copied into one buffer on the current device, in the layout of a .safetensors file:
+    `python -m gpubroker save NAME FILE.safetensors` writes it. metadata: strings that go along. mode: who may load it.
+    timeout: how many seconds to wait for memory, which earlier versions may have until their users let go of them; None
+    without limit. client: None is this process's own connection. Where its broker has ended, the next call connects to
+    the one that runs then.
 
-    A buffer of that name is replaced; whoever uses it goes on with it. If this process dies, or anything fails, nothing is
-    left of the version, and the name has what it had. Memory of earlier versions is used again without a call of the driver
-    if the broker keeps that much (broker-run --pool SIZE).
+    A buffer of that name is replaced; whoever uses it goes on with it. If this process dies, or anything fails, nothing
+    is left of the version, and the name has what it had. Memory of earlier versions is used again without a call of the
+    driver if the broker keeps that much (broker-run --pool SIZE).
 
     PermissionError: another user's buffer has the name. OSError ENOMEM, EDQUOT: there is no memory for both versions.
     TypeError: a tensor is no array, or its type is none of the format's; a name, or a piece of metadata, is no string.
-    ValueError: a tensor is called __metadata__, or has less memory than its shape says, or none. These come before anything is
-    made, and name the tensor. FileNotFoundError: somebody has unlinked the version at once.
+    ValueError: a tensor is called __metadata__, or has less memory than its shape says, or none. These come before
+    anything is made, and name the tensor. FileNotFoundError: somebody has unlinked the version at once.
     """
     if client is None:
         client = own_client()
     parts = _by_framework(tensors)
     header, places, size = safetensors.plan(_types_of(parts), metadata or {})
     _check_name(client, name)
-    with fresh_buffer(client, name, "publishing", seal=True, replace=True, shape=size, mode=mode, timeout=timeout) as own:
+    with fresh_buffer(
+        client, name, "publishing", seal=True, replace=True, shape=size, mode=mode, timeout=timeout
+    ) as own:
         for framework, its in parts.items() or [("numpy", {})]:
             with client.acquire(own, "w") as lease:  # one for each: they are on different streams
                 _WRITES[framework](lease, its, places)
@@ -347,15 +359,17 @@ def load(
     framework: str | None = None,
     client: Client | None = None,
 ) -> Version:
-    """The newest version of that name, from publish() or `python -m gpubroker load NAME FILE.safetensors`: its tensors by name.
+    """The newest version of that name, from publish() or `python -m gpubroker load NAME FILE.safetensors`: its tensors
+    by name.
 
-    newer_than: only a version later than that one, or than that generation. timeout: how many seconds to wait for it, None
-    without limit.
-    framework: 'torch', 'cupy' or 'numpy' (on the host device); None is one that the program has imported, 'torch' first.
-    client: None is this process's own connection. Where its broker has ended, the next call connects to the one that runs then.
+    newer_than: only a version later than that one, or than that generation. timeout: how many seconds to wait for it,
+    None without limit.
+    framework: 'torch', 'cupy' or 'numpy' (on the host device); None is one that the program has imported, 'torch'
+    first. client: None is this process's own connection. Where its broker has ended, the next call connects to the one
+    that runs then.
 
-    FileNotFoundError: there is no such name. TimeoutError. PermissionError. ValueError: the buffer does not hold tensors.
-    ConnectionResetError: the broker ended during the call.
+    FileNotFoundError: there is no such name. TimeoutError. PermissionError. ValueError: the buffer does not hold
+    tensors. ConnectionResetError: the broker ended during the call.
     """
     if timeout is not None and not timeout >= 0:
         raise ValueError("a timeout is seconds from 0 on, or None to wait without limit")
