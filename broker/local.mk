@@ -156,7 +156,6 @@ bin_PROGRAMS += broker/broker-ctl
 broker_broker_ctl_SOURCES = \
 	broker/ctl/access.c broker/ctl/access.h \
 	broker/ctl/broker-ctl.c \
-	broker/ctl/cgroup.c broker/ctl/cgroup.h \
 	broker/ctl/check-broker.c \
 	broker/ctl/check-devices.c \
 	broker/ctl/check-process.c \

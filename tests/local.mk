@@ -21,7 +21,6 @@ unit_tests = \
 	tests/unit/broker/test-accounting \
 	tests/unit/broker/test-addresses \
 	tests/unit/broker/test-accounting-shares \
-	tests/unit/broker/test-cgroup \
 	tests/unit/broker/test-children \
 	tests/unit/broker/test-configuration \
 	tests/unit/broker/test-connections \
@@ -309,7 +308,6 @@ session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-
 tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
 tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
-tests_unit_broker_test_cgroup_SOURCES = tests/unit/broker/test-cgroup.c broker/ctl/cgroup.c
 tests_unit_broker_test_children_SOURCES = tests/unit/broker/test-children.c broker/run/children.c
 tests_unit_broker_test_output_SOURCES = tests/unit/broker/test-output.c broker/ctl/output.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)

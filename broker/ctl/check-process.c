@@ -1,30 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check-process.c - see checks.h: what this process may use: container, control group, limits, shared memory. */
+/* check-process.c - see checks.h: what this process may use: container, control groups, limits, shared memory. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
-#include "cgroup.h"
 #include "checks.h"
 #include "common/size.h"
+#include "common/wire.h"
 #include "report.h"
 
-/* what a process of the library, or a broker, needs at least; with less a check warns */
-#define CLIENT_DESCRIPTORS 64            /* open descriptors */
-#define KEY_MEMORY         65536         /* bytes of locked memory, which keep keys out of swap */
-#define SHARED_MEMORY      (64ull << 20) /* bytes of /dev/shm for the status file and the board */
-#define SHARED_MEMORY_HOST (1ull << 30)  /* bytes of /dev/shm for these and the memory of a host device */
-#define PROCESS_MEMORY     (512ull << 20) /* bytes of host memory for a process with CUDA */
-#define PROCESS_THREADS    32            /* threads that CUDA and the library may start in a process */
-#define ADDRESS_SPACE_HOST (4ull << 30)  /* addresses for the mappings of host devices */
-
 #define FIRST_PID_NAMESPACE 4026531836u /* inode of the machine's first pid namespace on every Linux (proc_ns.h) */
-
-#define NUMBER(value) ((unsigned long long)(value))
 
 void check_software(struct exam *exam)
 {
@@ -33,172 +22,154 @@ void check_software(struct exam *exam)
 	   sodium_version_string());
 }
 
-/* ---- container and control group ---- */
-
-/* Returns the inode of a process's pid namespace, or 0 if it cannot be read. pid 0: this process. */
-static ino_t pid_namespace(pid_t pid)
-{
-	char path[40] = "/proc/self/ns/pid";
-	struct stat st;
-
-	if (pid)
-		snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
-	return stat(path, &st) ? 0 : st.st_ino;
-}
-
-/*
- * Checks whether the broker can see this process: a broker sees only the processes of its own pid namespace and of
- * namespaces inside that. The namespace of another user's broker cannot be read.
- */
 void check_container(struct exam *exam)
 {
-	ino_t own = pid_namespace(0), its = exam->broker ? pid_namespace(exam->broker) : 0;
-
-	if (its && its != own)
-		fail("the broker (pid %d) is in a container, and this process is outside of it: the broker could not see it end, and "
-		     "refuses it",
-		     exam->broker);
-	else if (own == FIRST_PID_NAMESPACE)
-		ok("this process is in the machine's own pid namespace: in no container, or in one with --pid=host");
-	else if (exam->client)
-		ok("this process is in a pid namespace of its own (a container): the broker is %s", exam->broker ? "in there, too" : "outside of it");
-	else
-		ok("this process is in a pid namespace of its own (a container): it can use a broker that is in there, too, or outside of it");
-}
-
-void check_cgroup_memory(struct exam *exam)
-{
-	uint64_t need = exam->host ? SHARED_MEMORY_HOST : PROCESS_MEMORY;
-	char limit[SIZE_TEXT_MAX], left[SIZE_TEXT_MAX];
-	struct cgroup_limit found;
-
-	cgroup_limit_find("/proc/self/cgroup", "/sys/fs/cgroup", CGROUP_MEMORY, &found);
-	if (found.limit == UINT64_MAX) {
-		ok("no control group limits this process's memory");
-		return;
-	}
-	size_format(found.limit, limit);
-	size_format(cgroup_left(&found), left);
-	if (found.killed)
-		warn("the kernel has killed %llu process%s of the control group %s, which may have %s of memory, because it was used up",
-		     NUMBER(found.killed), found.killed == 1 ? "" : "es", found.path, limit);
-	else if (cgroup_left(&found) < need)
-		warn("the control group %s may have %s of memory, and has %s left: %s, and the kernel kills a process when it is used up",
-		     found.path, limit, left,
-		     exam->host ? "host devices' memory is charged to it" : "each process with CUDA takes some hundred MiB of it");
-	else
-		ok("the control group may have %s of memory, and has %s left", limit, left);
-}
-
-void check_cgroup_processes(struct exam *exam)
-{
-	struct cgroup_limit found;
+	struct stat st;
 
 	(void)exam;
-	cgroup_limit_find("/proc/self/cgroup", "/sys/fs/cgroup", CGROUP_PROCESSES, &found);
-	if (found.limit == UINT64_MAX)
-		ok("no control group limits how many processes and threads there are");
-	else if (cgroup_left(&found) < PROCESS_THREADS)
-		warn("the control group %s may have %llu processes and threads, and has %llu: workers, CUDA and the library start some, "
-		     "and fail where they cannot",
-		     found.path, NUMBER(found.limit), NUMBER(found.used));
+	if (stat("/proc/self/ns/pid", &st))
+		warn("mount -t proc proc /proc", "the namespaces of this process cannot be read: is /proc mounted?");
+	else if (st.st_ino == FIRST_PID_NAMESPACE)
+		ok("this process is in the machine's own pid namespace: in no container, or in one with --pid=host");
 	else
-		ok("the control group may have %llu processes and threads, and has %llu", NUMBER(found.limit), NUMBER(found.used));
+		ok("this process is in a pid namespace of its own (a container): it can use a broker that is in there, "
+		   "too, or outside of it");
+}
+
+/* ---- control groups ---- */
+
+#define GROUPS    "/sys/fs/cgroup" /* version 2; a group's folder is below */
+#define GROUP_MAX 600              /* bytes of the path of a group, including the NUL */
+
+/* Limits of control groups. A check warns if a group has less than `least` left of one. */
+static const struct group_limit {
+	const char        *limit, *used; /* files of a group with a number each */
+	unsigned long long least;
+	const char        *why, *remedy;
+} group_limits[] = {
+	{ "memory.max", "memory.current", 512ull << 20,
+	  "a process with CUDA takes some hundred MiB, host devices' memory is charged to a group, and the kernel "
+	  "kills a process when it is used up",
+	  "systemctl set-property UNIT MemoryMax=8G (a container: --memory=8g)" },
+	{ "pids.max", "pids.current", 32,
+	  "each worker is a process, and CUDA and the library start some threads in it, which fails when it is used up",
+	  "systemctl set-property UNIT TasksMax=4096 (a container: --pids-limit=4096)" },
+};
+
+/* Reads a number from a group's file. False: the file has none, or "max". */
+static bool group_number(const char *group, const char *file, unsigned long long *number)
+{
+	char path[GROUP_MAX + 40];
+	FILE *stream;
+	bool is_read;
+
+	snprintf(path, sizeof path, "%s/%s", group, file);
+	stream = fopen(path, "re");
+	is_read = stream && fscanf(stream, "%llu", number) == 1;
+	if (stream)
+		fclose(stream);
+	return is_read;
+}
+
+/* Reports a limit of the group that is nearly used up. Returns true if it did. */
+static bool group_is_short(const char *group, const struct group_limit *row)
+{
+	unsigned long long limit, used;
+
+	if (!group_number(group, row->limit, &limit) || !group_number(group, row->used, &used) ||
+	    limit >= used + row->least)
+		return false;
+	warn(row->remedy, "the control group %s has %s %llu, and %llu left: %s", group, row->limit, limit,
+	     limit > used ? limit - used : 0, row->why);
+	return true;
+}
+
+/* Writes the path of this process's group; in a container that may be a group that is not there. */
+static void group_find(char group[GROUP_MAX])
+{
+	FILE *stream = fopen("/proc/self/cgroup", "re");
+	char line[GROUP_MAX - sizeof GROUPS];
+
+	strcpy(group, GROUPS);
+	while (stream && fgets(line, sizeof line, stream))
+		if (!strncmp(line, "0::/", 4) && line[4] != '\n')
+			snprintf(group, GROUP_MAX, GROUPS "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
+	if (stream)
+		fclose(stream);
+}
+
+/* Looks at this process's group and those above it, whose limits apply, too. */
+void check_cgroups(struct exam *exam)
+{
+	char group[GROUP_MAX];
+	bool is_short = false;
+
+	(void)exam;
+	for (group_find(group); strlen(group) >= strlen(GROUPS); *strrchr(group, '/') = 0)
+		for (size_t i = 0; i < sizeof group_limits / sizeof *group_limits; i++)
+			is_short |= group_is_short(group, &group_limits[i]);
+	if (!is_short)
+		ok("no control group of this process is short of memory or processes");
 }
 
 /* ---- shared memory ---- */
 
+#define SHARED_MEMORY      (64ull << 20) /* bytes of /dev/shm for the status file and the board */
+#define SHARED_MEMORY_HOST (1ull << 30)  /* bytes of /dev/shm for these and the memory of a host device */
+
 void check_shared_memory(struct exam *exam)
 {
-	uint64_t need = exam->host ? SHARED_MEMORY_HOST : SHARED_MEMORY, left;
-	char size[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
+	char text[SIZE_TEXT_MAX];
 	struct statvfs fs;
+	uint64_t left;
 
 	if (statvfs("/dev/shm", &fs)) {
-		report_remedy("mount -t tmpfs tmpfs /dev/shm");
-		fail("/dev/shm cannot be used: %s; brokers have their status there, and host devices' memory", strerror(errno));
+		fail("mount -t tmpfs tmpfs /dev/shm",
+		     "/dev/shm cannot be used: %s; brokers have their status there, and host devices' memory",
+		     strerror(errno));
 		return;
 	}
 	left = (uint64_t)fs.f_bavail * fs.f_frsize;
-	size_format((uint64_t)fs.f_blocks * fs.f_frsize, size);
-	size_format(left, text);
-	if (left >= need)
-		ok("/dev/shm has %s, and %s left", size, text);
+	if (left >= (exam->host ? SHARED_MEMORY_HOST : SHARED_MEMORY))
+		ok("/dev/shm has %s left", size_format(left, text));
 	else
-		warn("/dev/shm has only %s left, of %s: a write that finds no room there kills a process by SIGBUS%s", text, size,
-		     exam->host ? ", and host devices' memory is there" : "");
+		warn("mount -o remount,size=8G /dev/shm (a container: --shm-size=8g)",
+		     "/dev/shm has only %s left, for brokers' status and host devices' memory: a write that finds no "
+		     "room there kills a process by SIGBUS", size_format(left, text));
 }
 
-/* ---- limits ---- */
+/* ---- limits of the process ---- */
 
-bool limit_of(const char *process, const char *name, uint64_t *limit)
+/* A check warns if a soft limit is less than `least`, or `least_host` with a broker of host devices. */
+static const struct own_limit {
+	__rlimit_resource_t resource;
+	const char         *name;
+	rlim_t              least, least_host;
+	const char         *why, *remedy;
+} own_limits[] = {
+	{ RLIMIT_NOFILE, "descriptors", 64, 64, "CUDA takes up to 43, and the library one for each timeline",
+	  "ulimit -n 1024" },
+	{ RLIMIT_MEMLOCK, "bytes of locked memory", 65536, 65536, "keys may be swapped out",
+	  "ulimit -l 1024, or memlock in /etc/security/limits.conf" },
+	{ RLIMIT_AS, "bytes of addresses", RLIM_INFINITY, 4ull << 30,
+	  "CUDA reserves more than all devices and the host have, and host devices map their memory",
+	  "ulimit -v unlimited" },
+};
+
+void check_limits(struct exam *exam)
 {
-	char path[40], line[200], soft[24];
-	bool found = false;
-	FILE *file;
+	struct rlimit limit;
+	bool suffices = true;
 
-	snprintf(path, sizeof path, "/proc/%s/limits", process);
-	file = fopen(path, "re");
-	while (file && !found && fgets(line, sizeof line, file))
-		found = !strncmp(line, name, strlen(name)) && sscanf(line + strlen(name), "%23s", soft) == 1;
-	if (file)
-		fclose(file);
-	if (found)
-		*limit = strcmp(soft, "unlimited") ? strtoull(soft, NULL, 10) : UINT64_MAX;
-	return found;
-}
+	for (size_t i = 0; i < sizeof own_limits / sizeof *own_limits; i++) {
+		const struct own_limit *row = &own_limits[i];
 
-static bool own_limit(const char *name, uint64_t *limit)
-{
-	if (limit_of("self", name, limit))
-		return true;
-	report_remedy("mount -t proc proc /proc");
-	warn("this process's limits cannot be read: is /proc mounted?");
-	return false;
-}
-
-void check_descriptors(struct exam *exam)
-{
-	uint64_t files;
-
-	(void)exam;
-	if (!own_limit("Max open files", &files))
-		return;
-	if (files >= CLIENT_DESCRIPTORS)
-		ok("this process may have %llu descriptors", NUMBER(files));
-	else
-		warn("this process may have only %llu descriptors: CUDA takes up to 43, and the library one for each timeline",
-		     NUMBER(files));
-}
-
-void check_locked_memory(struct exam *exam)
-{
-	char locked[SIZE_TEXT_MAX];
-	uint64_t memory;
-
-	(void)exam;
-	if (!own_limit("Max locked memory", &memory))
-		return;
-	if (memory >= KEY_MEMORY)
-		ok("this process may lock memory: keys stay out of swap");
-	else
-		warn("this process may lock only %s of memory, so keys may be swapped out", size_format(memory, locked));
-}
-
-/* Checks the limit of addresses: when CUDA starts, it reserves addresses for the memory of all devices and the host. */
-void check_address_space(struct exam *exam)
-{
-	char text[SIZE_TEXT_MAX];
-	uint64_t space;
-
-	if (!own_limit("Max address space", &space))
-		return;
-	if (space == UINT64_MAX)
-		ok("this process's address space is not limited");
-	else if (exam->host && space >= ADDRESS_SPACE_HOST)
-		ok("this process may use %s of addresses", size_format(space, text));
-	else
-		warn("this process may use only %s of addresses: %s", size_format(space, text),
-		     exam->host ? "host devices map their memory, and guard pages around it" :
-				  "CUDA reserves more than all devices and the host have, and does not start without");
+		if (getrlimit(row->resource, &limit) || limit.rlim_cur >= (exam->host ? row->least_host : row->least))
+			continue;
+		suffices = false;
+		warn(row->remedy, "this process may have only %llu %s: %s", (unsigned long long)limit.rlim_cur,
+		     row->name, row->why);
+	}
+	if (suffices)
+		ok("this process may have enough descriptors, locked memory and addresses");
 }

@@ -2,8 +2,9 @@
 /*
  * doctor.h - broker-ctl doctor: looks for what keeps a program that runs here from using a broker.
  *
- * One table holds the checks (checks.h) in their order, with how to fix the fault that each may find; report.h prints
- * the findings. Changes nothing, makes no context on any device and no buffer. Owns the exam that the checks share.
+ * The doctor tries what a program does, a connect, a create and an acquire, and prints the library's error if one
+ * fails. The checks (checks.h) of one table look at what no error can say; report.h prints the findings. Leaves nothing
+ * behind. Owns the exam that the checks share.
  */
 #ifndef GPUB_CTL_DOCTOR_H
 #define GPUB_CTL_DOCTOR_H

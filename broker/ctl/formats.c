@@ -32,6 +32,6 @@ int formats_check(const char *command, const char *path, const char *begin)
 		format = endings[0];
 	if (!format)
 		return 0;
-	return error_set(-EINVAL, "%.100s: use python3 -m gpubroker %s, which knows the format %s, or give the file as -, "
-			 "whose bytes broker-ctl %s moves as they are", path, command, format, command);
+	return error_set(-EINVAL, "%.100s: use python3 -m gpubroker %s, which knows the format %s, or give the file as "
+			 "-, whose bytes broker-ctl %s moves as they are", path, command, format, command);
 }

@@ -96,7 +96,8 @@ static int buffer_fill(gpub_client *client, const struct load_order *order, stru
 	gpub_lease lease;
 
 	if (ordinal < 0)
-		return error_set(-ENODEV, "the broker's device %u is not seen here: broker-ctl doctor says which ones are", order->device);
+		return error_set(-ENODEV, "the broker's device %u is not seen here: broker-ctl doctor says which ones "
+				 "are", order->device);
 	error = gpub_set_device(client, ordinal);
 	if (!error)
 		error = gpub_acquire(client, name, GPUB_WRITE, 0, &lease);
@@ -130,7 +131,9 @@ static int buffer_publish(gpub_client *client, const struct load_order *order, c
 {
 	int error = order->seal ? gpub_seal(client, name) : 0;
 
-	return error ? error : gpub_rename(client, name, order->name, GPUB_PERSIST | (order->replace ? GPUB_REPLACE : 0));
+	if (error)
+		return error;
+	return gpub_rename(client, name, order->name, GPUB_PERSIST | (order->replace ? GPUB_REPLACE : 0));
 }
 
 /* Unlinks the buffer after a failure. Returns error, with its message and that there is no buffer. */
@@ -197,8 +200,8 @@ int ctl_load(const struct load_order *order)
 	int error;
 
 	if (!(order->mode & S_IWUSR))
-		return error_set(-EINVAL, "load writes the buffer, which mode %04o refuses to its owner: add 0200, and --seal so that nobody "
-				 "writes it later", order->mode);
+		return error_set(-EINVAL, "load writes the buffer, which mode %04o refuses to its owner: add 0200, and "
+				 "--seal so that nobody writes it later", order->mode);
 	error = source_open(&source, order->file);
 	if (error)
 		return error;

@@ -4,7 +4,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <jansson.h>
 
@@ -12,10 +11,9 @@
 
 static const char *const verdict_names[] = { "ok", "warn", "FAIL" };
 
-static const char *check, *check_remedy;
-static char        next_remedy[TEXT_MAX]; /* remedy of the next finding; "": that of the check applies */
-static json_t     *findings;              /* array for the JSON output; NULL: lines are printed instead */
-static bool        failed;                /* a finding is a FAIL */
+static const char *check;
+static json_t     *findings; /* array for the JSON output; NULL: lines are printed instead */
+static bool        failed;   /* a finding is a FAIL */
 
 void report_begin(bool json)
 {
@@ -23,11 +21,9 @@ void report_begin(bool json)
 	failed = false;
 }
 
-void report_check(const char *name, const char *remedy)
+void report_check(const char *name)
 {
 	check = name;
-	check_remedy = remedy;
-	*next_remedy = 0;
 }
 
 static void make_printable(char *text)
@@ -37,43 +33,24 @@ static void make_printable(char *text)
 			*text = '?';
 }
 
-void report_remedy(const char *format, ...)
+void report(enum verdict verdict, const char *remedy, const char *format, ...)
 {
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(next_remedy, sizeof next_remedy, format, args);
-	va_end(args);
-	make_printable(next_remedy);
-}
-
-static void finding_add(enum verdict verdict, const char *text, const char *remedy)
-{
-	json_t *finding = json_pack("{s:s, s:s, s:s}", "check", check, "verdict", verdict_names[verdict], "text", text);
-
-	if (finding && remedy)
-		json_object_set_new(finding, "remedy", json_string(remedy));
-	json_array_append_new(findings, finding);
-}
-
-void report(enum verdict verdict, const char *format, ...)
-{
-	const char *remedy = *next_remedy ? next_remedy : check_remedy;
-	char text[TEXT_MAX];
+	const char *name = verdict_names[verdict];
+	char text[TEXT_MAX], fix[TEXT_MAX] = "";
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	snprintf(fix, sizeof fix, "%s", remedy ? remedy : "");
 	make_printable(text);
-	if (verdict == OK)
-		remedy = NULL;
+	make_printable(fix);
 	if (findings)
-		finding_add(verdict, text, remedy);
+		json_array_append_new(findings, json_pack("{s:s, s:s, s:s, s:s*}", "check", check, "verdict", name,
+							  "text", text, "remedy", *fix ? fix : NULL));
 	else
-		printf("%s: %s%s%s\n", verdict_names[verdict], text, remedy ? "; " : "", remedy ? remedy : "");
+		printf("%s: %s%s%s\n", name, text, *fix ? "; " : "", fix);
 	failed |= verdict == FAIL;
-	*next_remedy = 0;
 }
 
 bool report_end(void)

@@ -15,21 +15,16 @@ enum verdict { OK, WARN, FAIL };
 
 void report_begin(bool json);
 
-/*
- * Begins a check: the next findings are reported under its name. remedy: how to fix its faults, for those without a
- * report_remedy() of their own; NULL: none. Both strings must stay valid until the next check.
- */
-void report_check(const char *name, const char *remedy);
+/* Begins a check: the next findings are reported under its name, which must stay valid until the next check. */
+void report_check(const char *name);
 
-#define ok(...)   report(OK, __VA_ARGS__)
-#define warn(...) report(WARN, __VA_ARGS__)
-#define fail(...) report(FAIL, __VA_ARGS__)
+/* ok(FORMAT, ...): no fault. warn(REMEDY, FORMAT, ...): a possible fault. fail(REMEDY, FORMAT, ...): a fault. */
+#define ok(...)           report(OK, NULL, __VA_ARGS__)
+#define warn(remedy, ...) report(WARN, remedy, __VA_ARGS__)
+#define fail(remedy, ...) report(FAIL, remedy, __VA_ARGS__)
 
-/* Reports one finding. OK: no fault; WARN: a possible fault; FAIL: a fault. */
-void report(enum verdict verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Sets the remedy of the next finding, instead of that of the check. */
-void report_remedy(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Reports one finding. remedy: how to fix it; NULL: none, or the text has it. */
+void report(enum verdict verdict, const char *remedy, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Prints the JSON, if chosen. Returns true if a finding is a FAIL. */
 bool report_end(void);

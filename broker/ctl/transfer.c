@@ -130,7 +130,8 @@ static int block_out(struct transfer *transfer, const void *from, uint64_t at)
 	return gpub_copy_on(transfer->client, block->bytes, (const char *)from + at, block->size, block->stream);
 }
 
-static int block_take(struct transfer *transfer, struct transfer_block *block, uint64_t at, transfer_take *take, void *context)
+static int block_take(struct transfer *transfer, struct transfer_block *block, uint64_t at, transfer_take *take,
+		      void *context)
 {
 	int error = interrupt_check();
 
@@ -145,13 +146,14 @@ static int block_take(struct transfer *transfer, struct transfer_block *block, u
 
 int transfer_out(struct transfer *transfer, const void *from, transfer_take *take, void *context)
 {
+	struct transfer_block *blocks = transfer->blocks;
 	uint64_t block = transfer->block;
 	int error = block_out(transfer, from, 0);
 
 	for (uint64_t at = 0; !error && at < transfer->size; at += block) {
 		error = block_out(transfer, from, at + block);
 		if (!error)
-			error = block_take(transfer, &transfer->blocks[at / block % TRANSFER_BLOCKS], at, take, context);
+			error = block_take(transfer, &blocks[at / block % TRANSFER_BLOCKS], at, take, context);
 	}
 	return transfer_end(transfer, error);
 }

@@ -225,14 +225,9 @@ static enum shown_state state_of(const struct status_header *header, int fd)
 	return letter == 'T' || letter == 't' ? SHOWN_STOPPED : SHOWN_RUNNING;
 }
 
-static bool file_guarded(const struct stat *st)
-{
-	return !(st->st_mode & (S_IWGRP | S_IWOTH));
-}
-
 static bool owner_trusted(const struct stat *st, const struct status_header *header)
 {
-	if (!file_guarded(st))
+	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return false;
 	return st->st_uid == 0 || st->st_uid == geteuid() || st->st_uid == status_process_owner(header);
 }
@@ -258,7 +253,6 @@ int shown_read_fd(struct shown *shown, const char *instance, int fd)
 	if (error)
 		return error;
 	made.state = state_of(&made.header, fd);
-	made.guarded = file_guarded(&st);
 	made.trusted = owner_trusted(&st, &made.header);
 	*shown = made;
 	return 0;
@@ -266,7 +260,7 @@ int shown_read_fd(struct shown *shown, const char *instance, int fd)
 
 int shown_read_answer(struct shown *shown, const char *instance, int fd)
 {
-	struct shown made = { .state = SHOWN_RUNNING, .guarded = true, .trusted = true };
+	struct shown made = { .state = SHOWN_RUNNING, .trusted = true };
 	struct stat st;
 	int error = read_all(&made, instance, fd, &st);
 

@@ -31,7 +31,6 @@ struct shown {
 	char                 instance[INSTANCE_SIZE];
 	enum shown_state     state;
 	uid_t                owner;   /* owner of the file */
-	bool                 guarded; /* only the file's owner and root may write the file */
 	bool                 trusted; /* only root, the broker's own user or the caller could have written the file */
 	bool                 partial; /* from the broker, which left out counters and what this user may not see */
 	struct status_header header;

@@ -6,9 +6,26 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define GROUPS_MAX 8 /* groups in a message at most */
+
+#define PATH_PART_MAX 108 /* bytes: the size of sockaddr_un.sun_path */
+
+/*
+ * PATH_UNREADABLE: stat(2) fails with another error than ENOENT. PATH_WRONG_KIND: the part is not a directory or, if it
+ * is the last one, not a socket. PATH_CLOSED: permissions refuse this process.
+ */
+enum path_fault { PATH_FINE, PATH_MISSING, PATH_UNREADABLE, PATH_WRONG_KIND, PATH_CLOSED };
+
+/* The first part of a path that has a fault. */
+struct path_part {
+	enum path_fault fault;
+	bool            is_last; /* true: the part is the socket; false: a directory that leads to the socket */
+	struct stat     st;      /* of the part; valid for PATH_WRONG_KIND and PATH_CLOSED */
+	char            path[PATH_PART_MAX]; /* from the root to the part */
+};
 
 /* Writes this process's effective ids into text, as "uid 1000, groups 1000 27". */
 static void name_asker(char *text, size_t size)
@@ -45,7 +62,8 @@ static enum path_fault part_fault(struct path_part *part)
 	return is_closed(part->path, part->is_last ? W_OK : X_OK) ? PATH_CLOSED : PATH_FINE;
 }
 
-enum path_fault path_part_find(const char *path, struct path_part *part)
+/* Finds the first part of `path` that has a fault. Returns the fault, or PATH_FINE and leaves *part unchanged. */
+static enum path_fault path_part_find(const char *path, struct path_part *part)
 {
 	struct path_part found = { .fault = PATH_FINE };
 	char *slash = found.path;

@@ -59,18 +59,6 @@ static int cuda_start(const struct device_setup *setup)
 	return rc;
 }
 
-/* Returns which processes may use the device. DEVICE_SHARED if the driver does not know compute modes. */
-static enum device_use cuda_use(int ordinal)
-{
-	int mode;
-
-	if (cuda.DeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, ordinal) != CUDA_SUCCESS)
-		return DEVICE_SHARED;
-	if (mode == CU_COMPUTEMODE_PROHIBITED)
-		return DEVICE_PROHIBITED;
-	return mode == CU_COMPUTEMODE_EXCLUSIVE_PROCESS ? DEVICE_EXCLUSIVE : DEVICE_SHARED;
-}
-
 /* Finds the PCI address, bus -1 if unknown. It only decides on which CPUs workers run, so a failure is no error. */
 static void find_pci(int ordinal, struct device_info *info)
 {
@@ -99,7 +87,6 @@ static int cuda_info(int ordinal, struct device_info *info)
 		return cuda_error(result, "asking about device %d", ordinal);
 	memcpy(filled.uuid, uuid.bytes, sizeof(filled.uuid));
 	filled.memory = memory;
-	filled.use = cuda_use(ordinal);
 	find_pci(ordinal, &filled);
 	*info = filled;
 	return 0;

@@ -22,15 +22,11 @@
 #include "common/handle.h"
 #include "gpubroker.h"
 
-/* Which processes may have a context on a device. */
-enum device_use { DEVICE_SHARED, DEVICE_EXCLUSIVE /* one process at a time */, DEVICE_PROHIBITED };
-
 struct device_info {
 	uint8_t  uuid[16];
 	char     name[64];
 	uint64_t memory;  /* bytes of the whole device */
 	uint64_t granule; /* bytes: an importer can access all of each granule that it opens a part of */
-	enum device_use use;
 	struct { int domain, bus, slot; } pci; /* address of the device; bus -1: unknown, or not on PCI */
 };
 

@@ -73,7 +73,7 @@ static CUresult fake_DeviceGetName(char *name, int size, CUdevice device)
 	FAKE_CALL();
 	if (!is_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	snprintf(name, (size_t)size, fake_setup.mig ? "Fake GPU %d MIG 1g.10gb" : "Fake GPU %d", device);
+	snprintf(name, (size_t)size, "Fake GPU %d", device);
 	return CUDA_SUCCESS;
 }
 
@@ -96,16 +96,13 @@ static CUresult fake_DeviceTotalMem(size_t *bytes, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* Device N is at 0000:0N+1:00.0. Every other attribute is supported, and the compute mode is as ordered. */
+/* Device N is at 0000:0N+1:00.0. Every other attribute is supported. */
 static CUresult fake_DeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	FAKE_CALL();
 	if (!is_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	switch (attribute) {
-	case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
-		*value = fake_setup.compute_mode;
-		break;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
 		*value = device + 1;
 		break;

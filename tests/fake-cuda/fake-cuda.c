@@ -127,10 +127,6 @@ static void order_number(const char *key, const char *value, const char *order)
 		fake_setup.version = (int)number;
 	else if (!strcmp(key, "devices") && number <= FAKE_DEVICES)
 		fake_setup.devices = (int)number;
-	else if (!strcmp(key, "compute_mode"))
-		fake_setup.compute_mode = (int)number;
-	else if (!strcmp(key, "mig"))
-		fake_setup.mig = number;
 	else if (!strcmp(key, "memory"))
 		fake_setup.memory = (uint64_t)number << 20;
 	else

@@ -12,8 +12,6 @@
  *     version=11080        the CUDA version that it supports (12000, the oldest that gpubroker accepts)
  *     devices=2            how many devices there are, 0 to 8 (1)
  *     memory=64            MiB of each device (1024)
- *     compute_mode=3       that of each device, a CUcomputemode (0)
- *     mig=1                its devices are slices of divided GPUs, by their names
  *     missing=cuStreamGetId  cuGetProcAddress_v2() does not find that function
  *     cuMemAlloc=2         that function returns CUresult 2, and does nothing
  *     cuMemAlloc=2*3       the next three times

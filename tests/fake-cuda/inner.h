@@ -35,8 +35,7 @@ extern const struct fake_function fake_devices[], fake_contexts[], fake_memory[]
 
 /* The devices, by the orders. */
 struct fake_setup {
-	int      version, devices, compute_mode;
-	bool     mig; /* its devices are slices of divided GPUs */
+	int      version, devices;
 	uint64_t memory; /* bytes of each device */
 };
 
