@@ -34,7 +34,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/event-kinds.c broker/base/event-kinds.h \
 	broker/base/events.c broker/base/events.h \
 	broker/base/journal.c broker/base/journal.h \
-	broker/registry/grants.c broker/registry/grants.h \
+	broker/registry/mappings.c broker/registry/mappings.h \
 	broker/users/identity.c broker/users/identity.h \
 	broker/status/leftovers.c broker/status/leftovers.h \
 	broker/base/histograms.c broker/base/histograms.h \

@@ -30,7 +30,7 @@ unit_tests = \
 	tests/unit/broker/test-discard \
 	tests/unit/broker/test-dispatch \
 	tests/unit/broker/test-fair-queue \
-	tests/unit/broker/test-grants \
+	tests/unit/broker/test-mappings \
 	tests/unit/broker/test-grid \
 	tests/unit/broker/test-events \
 	tests/unit/broker/test-histograms \
@@ -356,11 +356,11 @@ tests_unit_broker_test_registry_rename_SOURCES = tests/unit/broker/test-registry
 tests_unit_broker_test_registry_random_SOURCES = tests/unit/broker/test-registry-random.c $(registry_harness)
 
 # Unit tests of a registry whose buffers share memory.
-grants_harness = tests/unit/broker/grants-harness.c tests/unit/broker/grants-harness.h
-tests_unit_broker_test_grants_SOURCES = tests/unit/broker/test-grants.c $(grants_harness)
-tests_unit_broker_test_registry_idle_SOURCES = tests/unit/broker/test-registry-idle.c $(grants_harness)
-tests_unit_broker_test_registry_shared_SOURCES = tests/unit/broker/test-registry-shared.c $(grants_harness)
-tests_unit_broker_test_registry_shared_random_SOURCES = tests/unit/broker/test-registry-shared-random.c $(grants_harness)
+mappings_harness = tests/unit/broker/mappings-harness.c tests/unit/broker/mappings-harness.h
+tests_unit_broker_test_mappings_SOURCES = tests/unit/broker/test-mappings.c $(mappings_harness)
+tests_unit_broker_test_registry_idle_SOURCES = tests/unit/broker/test-registry-idle.c $(mappings_harness)
+tests_unit_broker_test_registry_shared_SOURCES = tests/unit/broker/test-registry-shared.c $(mappings_harness)
+tests_unit_broker_test_registry_shared_random_SOURCES = tests/unit/broker/test-registry-shared-random.c $(mappings_harness)
 
 # Unit tests of a client with one record, without a broker.
 records_harness = tests/unit/client/records-harness.c tests/unit/client/records-harness.h

@@ -82,7 +82,7 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	  "a connection is refused: %e")                                                                             \
 	X(CUT, "cut", EVENT_REFUSED, LOG_QUIET, 20, SUBJECT_CAUSE, "%a is disconnected: %e")                         \
 	X(DEATH, "death", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NONE,                                              \
-	  "%a died, and the grants that it held have ended: %d")                                                     \
+	  "%a died, and the mappings that it held have ended: %d")                                                     \
 	X(TEARDOWN, "teardown", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NONE,                                        \
 	  "%a died, and the driver still tears down its work: what it holds waits for that")                         \
 	X(RECLAIMED, "reclaimed", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NONE,                                      \
@@ -101,7 +101,7 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	X(RESIZE, "resize", EVENT_OF_USERS, LOG_VERBOSE, 0, SUBJECT_NAME, "%a resized %n to %b")                     \
 	X(RESIZE_REFUSED, "resize-refused", EVENT_REFUSED, LOG_NORMAL, 5, SUBJECT_NAME,                              \
 	  "%a was refused the resize of %n to %b: %e")                                                               \
-	X(NAME_RESTORED, "name-restored", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE,                              \
+	X(NAME_RESTORED, "name-restored", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE,                             \
 	  "somebody removed a name of the broker, which is made again: %e")                                          \
 	X(NAME_LOST, "name-lost", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE, "%e")
 

@@ -21,8 +21,8 @@ enum tracked_type {
 	TRACKED_USER,
 	TRACKED_SESSION,
 	TRACKED_BUFFER,
+	TRACKED_MAPPING,
 	TRACKED_GRANT,
-	TRACKED_USE,
 	TRACKED_TIMELINE,
 	TRACKED_WAIT,    /* a stream's wait for a timeline, as its process reports */
 	TRACKED_REQUEST, /* a request that waits in the broker */

@@ -587,7 +587,7 @@ bool broker_balanced(const struct broker *broker)
 	const struct counters *c = &broker->counters;
 
 	return registry_empty(broker->registry) && c->allocations_made == c->allocations_freed &&
-	       c->bytes_made == c->bytes_freed && c->grants_opened == c->grants_closed + c->grants_died;
+	       c->bytes_made == c->bytes_freed && c->mappings_opened == c->mappings_closed + c->mappings_died;
 }
 
 void broker_stop(struct broker *broker, void (*drained)(void *context), void *context)

@@ -112,7 +112,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
  */
 int broker_listen(struct broker *broker, int listener, int former);
 
-/* Ends all parts, with sessions and threads. The driver frees memory with open grants when this process exits. */
+/* Ends all parts, with sessions and threads. The driver frees memory with open mappings when this process exits. */
 void broker_deinit(struct broker *broker);
 
 /*
@@ -140,7 +140,7 @@ void broker_stop(struct broker *broker, void (*drained)(void *context), void *co
 /* Returns the number of buffers that became live and have ended: their memory was freed, or serves other buffers. */
 uint64_t broker_buffers_ended(const struct broker *broker);
 
-/* Returns true if no allocation is left, and by the counters all allocations were freed and all grants have ended. */
+/* Returns true if no allocation is left, and by the counters all allocations were freed and all mappings have ended. */
 bool broker_balanced(const struct broker *broker);
 
 #endif

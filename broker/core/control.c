@@ -84,12 +84,12 @@ void control_log_holders(const struct broker *broker, const char *hint)
 	unsigned holders = 0;
 
 	for (session = broker->sessions->by_id; session; session = session->hh.next)
-		if (session->grants.by_id && holders++ < HOLDERS_LOGGED)
-			log_say("pid %d (%s, uid %u) still holds %u grant%s: %s", session->pid, session->command,
-				session->who.uid, HASH_COUNT(session->grants.by_id),
-				PLURAL(HASH_COUNT(session->grants.by_id)), hint);
+		if (session->mappings.by_id && holders++ < HOLDERS_LOGGED)
+			log_say("pid %d (%s, uid %u) still holds %u mapping%s: %s", session->pid, session->command,
+				session->who.uid, HASH_COUNT(session->mappings.by_id),
+				PLURAL(HASH_COUNT(session->mappings.by_id)), hint);
 	if (holders > HOLDERS_LOGGED)
-		log_say("and %u more hold grants", holders - HOLDERS_LOGGED);
+		log_say("and %u more hold mappings", holders - HOLDERS_LOGGED);
 }
 
 const char *control_account(const struct broker *broker, char text[CONTROL_ACCOUNT_MAX])
@@ -98,11 +98,11 @@ const char *control_account(const struct broker *broker, char text[CONTROL_ACCOU
 	char bytes[SIZE_TEXT_MAX], freed[SIZE_TEXT_MAX];
 
 	snprintf(text, CONTROL_ACCOUNT_MAX,
-		 "buffers %llu created, %llu freed; memory %s allocated, %s freed; grants %llu given, %llu returned, %llu "
+		 "buffers %llu created, %llu freed; memory %s allocated, %s freed; mappings %llu given, %llu returned, %llu "
 		 "ended by death; %s",
 		 (unsigned long long)c->buffers_created, (unsigned long long)broker_buffers_ended(broker),
 		 size_format(c->bytes_made, bytes), size_format(c->bytes_freed, freed),
-		 (unsigned long long)c->grants_opened, (unsigned long long)c->grants_closed,
-		 (unsigned long long)c->grants_died, broker_balanced(broker) ? "balanced" : "NOT BALANCED");
+		 (unsigned long long)c->mappings_opened, (unsigned long long)c->mappings_closed,
+		 (unsigned long long)c->mappings_died, broker_balanced(broker) ? "balanced" : "NOT BALANCED");
 	return text;
 }

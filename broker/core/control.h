@@ -40,7 +40,7 @@ void control_end(struct control *control);
 /* Starts the timer that calls on_patience() once after so many seconds. */
 void control_expect(struct control *control, unsigned seconds);
 
-/* Logs a line for each session that has grants, up to a limit. hint: end of each line, which says what to do. */
+/* Logs a line for each session that has mappings, up to a limit. hint: end of each line, which says what to do. */
 void control_log_holders(const struct broker *broker, const char *hint);
 
 /* Writes a summary of the broker's counters to text: "buffers 8 created, ...; balanced". Returns text. */

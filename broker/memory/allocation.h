@@ -7,7 +7,7 @@
  * afterwards. The registry (above) counts in it what keeps it. Owns the memory's address, its handle, and the job that
  * will free it.
  *
- * An allocation that grew has chunks: allocations of their own, without buffers and grants. Each process maps the
+ * An allocation that grew has chunks: allocations of their own, without buffers and mappings. Each process maps the
  * chunks behind each other, in addresses that it reserved when it mapped the first one. A chunk lives as long as its
  * allocation.
  */
@@ -24,9 +24,9 @@
 #include "usage.h"
 
 struct buffer;
-struct grant;
+struct mapping;
 struct job;
-struct use;
+struct grant;
 
 enum allocation_state {
 	ALLOCATION_MAKING,  /* the device has not made it yet */
@@ -39,10 +39,10 @@ enum allocation_state {
 
 /* Notices of an unlink or an eviction that are yet to be sent. registry/notices.c's. */
 struct notices {
-	struct use     *use;   /* the next use to be told that its buffer has lost the name; NULL: none */
-	struct grant   *grant; /* the next grant to be told that its allocation was evicted; NULL: none */
-	bool            queued; /* it is in registry->notices */
-	bool            again;  /* behind the last use, all uses are told once more from the first on */
+	struct grant   *grant;   /* the next grant to be told that its buffer has lost the name; NULL: none */
+	struct mapping *mapping; /* the next mapping to be told that its allocation was evicted; NULL: none */
+	bool            queued;  /* it is in registry->notices */
+	bool            again;   /* behind the last grant, all grants are told once more from the first on */
 	struct notices *prev, *next; /* in registry->notices */
 };
 
@@ -69,12 +69,12 @@ struct allocation {
 
 	/* what keeps it: counts and lists of the registry's */
 	unsigned             named;    /* buffers in it that still have their name */
-	unsigned             used;     /* uses of all its buffers */
-	unsigned             open;     /* grants on it, orphaned ones included */
-	unsigned             orphaned; /* grants on it that are orphaned */
+	unsigned             grant_count; /* grants of all its buffers */
+	unsigned             open;     /* mappings on it, orphaned ones included */
+	unsigned             orphaned; /* mappings on it that are orphaned */
 	struct buffer       *buffers;
-	struct grant        *grants;
-	struct notices       notices;  /* to its grants, when it was evicted */
+	struct mapping      *mappings;
+	struct notices       notices;  /* to its mappings, when it was evicted */
 
 	unsigned             busy;        /* jobs of the device on it: zeroing ranges, making a chunk */
 	struct charge        charge;      /* for its bytes */

@@ -165,7 +165,7 @@ refund:
 /* Takes the allocation out of all lists and accounts. Frees neither its struct nor its device memory. */
 static void allocation_drop(struct memory *memory, struct allocation *allocation)
 {
-	assert(!allocation->buffers && !allocation->grants && !allocation->named && !allocation->used);
+	assert(!allocation->buffers && !allocation->mappings && !allocation->named && !allocation->grant_count);
 	withdraw(memory, allocation);
 	evicted_leave(memory, allocation);
 	slab_deinit(&allocation->slab);

@@ -3,7 +3,7 @@
  * memory.h - all allocations of one broker: who gets a range of which, and when one is freed.
  *
  * Owns each allocation from the request for a range until memory_released(), and what its owner is charged for it.
- * The registry (above) asks for a range, counts in the allocation what keeps it (names, grants), and calls
+ * The registry (above) asks for a range, counts in the allocation what keeps it (names, mappings), and calls
  * memory_decide_free() whenever such a count fell. That function decides that an allocation is freed;
  * memory_shrink() and memory_not_grown() give back chunks, which nobody maps, of an allocation that stays.
  * request/reclaim.c has the device's thread free it. Knows nothing of names, buffers and sessions: the registry
@@ -43,7 +43,7 @@ struct memory {
 };
 
 void memory_init(struct memory *memory, struct accounting *accounting, const struct memory_orders *orders);
-void memory_deinit(struct memory *memory); /* no buffer and no grant is left; memory that is not freed stays the driver's */
+void memory_deinit(struct memory *memory); /* no buffer and no mapping is left; memory that is not freed stays the driver's */
 
 /*
  * A range for a buffer: of an allocation of its kind with room, or, where there is none or the buffer is to be
@@ -75,7 +75,7 @@ void memory_ready(struct memory *memory, struct allocation *allocation);
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
 
 /*
- * The rule of invariant 2: decides whether the allocation is freed. To be called whenever a name, a grant, a buffer
+ * The rule of invariant 2: decides whether the allocation is freed. To be called whenever a name, a mapping, a buffer
  * or a cleaning of it has ended. The allocation may be gone afterwards.
  */
 void memory_decide_free(struct memory *memory, struct allocation *allocation);

@@ -5,7 +5,7 @@
  * Small buffers of one kind lie side by side in one allocation, so that one export and one open of it serve them all. A
  * larger buffer has an allocation of one range. Buffers of one kind have the same owner, group and mode: whoever may
  * open the handle for one of them may by mode map each of them. Owns the bitmap of ranges and the table of slabs with
- * room. Knows nothing of buffers and grants. The caller gives a range back only when its bytes are zero.
+ * room. Knows nothing of buffers and mappings. The caller gives a range back only when its bytes are zero.
  */
 #ifndef GPUB_SLAB_H
 #define GPUB_SLAB_H

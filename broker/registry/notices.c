@@ -10,7 +10,7 @@
 
 void notices_send_later(struct registry *registry, struct notices *notices)
 {
-	notices->queued = notices->use || notices->grant;
+	notices->queued = notices->grant || notices->mapping;
 	if (notices->queued)
 		DL_APPEND(registry->notices, notices);
 }
@@ -23,51 +23,52 @@ void notices_cancel(struct registry *registry, struct notices *notices)
 }
 
 /*
- * Tells the session of a use once that its buffer has lost the name that the session knows. A use that was told, or
+ * Tells the session of a grant once that its buffer has lost the name that the session knows. A grant that was told, or
  * began under the present name, is not told again: the session may not read its messages, and must not be flooded.
  */
-static void use_tell(struct registry *registry, struct use *use)
+static void grant_tell(struct registry *registry, struct grant *grant)
 {
-	if (use->key.serial != use->buffer->serial) /* the status file shows the buffer's present serial with the use */
-		tracked_changed(registry->tracking, &use->tracked);
-	if (use->told || (use->buffer->state == BUFFER_LIVE && use->key.serial == use->buffer->serial))
+	/* the status file shows the buffer's present serial with the grant */
+	if (grant->key.serial != grant->buffer->serial)
+		tracked_changed(registry->tracking, &grant->tracked);
+	if (grant->told || (grant->buffer->state == BUFFER_LIVE && grant->key.serial == grant->buffer->serial))
 		return;
-	use->told = true;
-	if (!use->grant->orphaned)
-		registry->hooks.notice(registry->context, use->grant, use->key.serial);
+	grant->told = true;
+	if (!grant->mapping->orphaned)
+		registry->hooks.notice(registry->context, grant->mapping, grant->key.serial);
 }
 
-void notices_pass(const struct use *use)
+void notices_pass(const struct grant *grant)
 {
-	struct notices *notices = &use->buffer->notices;
+	struct notices *notices = &grant->buffer->notices;
 
-	notices->use = use->next;
-	if (notices->use || !notices->again)
+	notices->grant = grant->next;
+	if (notices->grant || !notices->again)
 		return;
 	notices->again = false;
-	notices->use = use->buffer->uses;
+	notices->grant = grant->buffer->grants;
 }
 
 static void notice_next(struct registry *registry, struct notices *notices)
 {
-	struct use *use = notices->use;
 	struct grant *grant = notices->grant;
+	struct mapping *mapping = notices->mapping;
 
-	if (use) {
-		notices_pass(use);
-		use_tell(registry, use);
+	if (grant) {
+		notices_pass(grant);
+		grant_tell(registry, grant);
 		return;
 	}
-	notices->grant = grant->next;
-	if (!grant->orphaned)
-		registry->hooks.notice(registry->context, grant, 0);
+	notices->mapping = mapping->next;
+	if (!mapping->orphaned)
+		registry->hooks.notice(registry->context, mapping, 0);
 }
 
 /* Sends notices, at most `most`. Returns the unused part of `most`. Keeps the rest in registry->notices. */
 static unsigned send_some(struct registry *registry, struct notices *notices, unsigned most)
 {
 	notices_cancel(registry, notices);
-	for (; most && (notices->use || notices->grant); most--)
+	for (; most && (notices->grant || notices->mapping); most--)
 		notice_next(registry, notices);
 	notices_send_later(registry, notices);
 	return most;
@@ -84,7 +85,7 @@ bool notices_more(struct registry *registry)
 	unsigned most = NOTICES;
 
 	while ((allocation = memory_take_evicted(registry->memory))) {
-		allocation->notices.grant = allocation->grants;
+		allocation->notices.mapping = allocation->mappings;
 		notices_send_later(registry, &allocation->notices);
 	}
 	while (most && registry->notices)

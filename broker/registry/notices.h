@@ -3,34 +3,34 @@
  * notices.h - sends NOTICEs to the sessions that use a buffer which has lost its name, or map an allocation which was
  * evicted.
  *
- * Part of the registry. A struct notices is a member of each buffer and each allocation, and remembers the use or grant
- * whose session gets the next notice; it is in the list registry->notices while notices remain. Sends a limited number
- * in each pass of the loop, through the registry's hook, because sending all at once would delay other users (invariant
- * 5).
+ * Part of the registry. A struct notices is a member of each buffer and each allocation, and remembers the grant or
+ * mapping whose session gets the next notice; it is in the list registry->notices while notices remain. Sends a limited
+ * number in each pass of the loop, through the registry's hook, because sending all at once would delay other users
+ * (invariant 5).
  */
 #ifndef GPUB_NOTICES_H
 #define GPUB_NOTICES_H
 
 #include <stdbool.h>
 
+struct grant;
 struct notices;
 struct registry;
-struct use;
 
 /*
- * Sends notices to the sessions of the list from notices->use or notices->grant on: some at once, the others in later
- * passes.
+ * Sends notices to the sessions of the list from notices->grant or notices->mapping on: some at once, the others in
+ * later passes.
  */
 void notices_send(struct registry *registry, struct notices *notices);
 
-/* Sends notices to the sessions from notices->use or notices->grant on, all in later passes. */
+/* Sends notices to the sessions from notices->grant or notices->mapping on, all in later passes. */
 void notices_send_later(struct registry *registry, struct notices *notices);
 
 /* Cancels the notices that were not sent yet. */
 void notices_cancel(struct registry *registry, struct notices *notices);
 
-/* Moves on to the next use of the buffer. `use` was told, or is about to leave the buffer's list. */
-void notices_pass(const struct use *use);
+/* Moves on to the next grant of the buffer. `grant` was told, or is about to leave the buffer's list. */
+void notices_pass(const struct grant *grant);
 
 /* Sends some of all pending notices, in a pass of the loop. True: more remain. */
 bool notices_more(struct registry *registry);

@@ -37,7 +37,7 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 				       .hooks = *hooks,
 				       .context = context,
 				       .next_serial = 1,
-				       .next_grant = 1 };
+				       .next_mapping = 1 };
 	if (places_init(&registry->words, buffers))
 		goto no_memory;
 	if (places_init(&registry->handles, handles))
@@ -291,7 +291,8 @@ bool registry_keeps(const struct registry *registry, const struct buffer *buffer
 }
 
 /*
- * Frees the buffer but not its allocation, which other buffers or grants keep. Its range is zeroed for the next buffer.
+ * Frees the buffer but not its allocation, which other buffers or mappings keep. Its range is zeroed for the next
+ * buffer.
  */
 static void buffer_leave(struct registry *registry, struct buffer *buffer)
 {
@@ -306,7 +307,7 @@ void registry_end_buffer(struct registry *registry, struct buffer *buffer)
 {
 	struct allocation *allocation = buffer->allocation;
 
-	if (buffer->state != BUFFER_DRAINING || buffer->used)
+	if (buffer->state != BUFFER_DRAINING || buffer->grant_count)
 		return;
 	if (!allocation->named && !allocation->open)
 		memory_decide_free(registry->memory, allocation); /* with all buffers in it */
@@ -450,13 +451,13 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_DRAINING);
 	registry_end_unwritable(registry, buffer);
-	buffer->notices.use = buffer->uses;
+	buffer->notices.grant = buffer->grants;
 	notices_send(registry, &buffer->notices);
 	registry_end_buffer(registry, buffer);
 }
 
 /*
- * Gives the buffer a new serial and has its uses told. Stores the word in the board last, so that a client that reads
+ * Gives the buffer a new serial and has its grants told. Stores the word in the board last, so that a client that reads
  * the new serial finds everything else changed.
  */
 static void generation_begin(struct registry *registry, struct buffer *buffer)
@@ -471,12 +472,12 @@ static void generation_begin(struct registry *registry, struct buffer *buffer)
 	}
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
-	/* a round of notices in progress ends first, or repeated renames would starve its last uses */
-	buffer->notices.again = buffer->notices.use != NULL;
+	/* a round of notices in progress ends first, or repeated renames would starve its last grants */
+	buffer->notices.again = buffer->notices.grant != NULL;
 	if (buffer->notices.again)
 		return;
 	notices_cancel(registry, &buffer->notices);
-	buffer->notices.use = buffer->uses;
+	buffer->notices.grant = buffer->grants;
 	notices_send_later(registry, &buffer->notices);
 }
 

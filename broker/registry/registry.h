@@ -2,10 +2,11 @@
 /*
  * registry.h - the table of buffers by name, and the lives of buffers from their create to their end.
  *
- * Owns buffers, grants and uses. Counts the names and grants of each allocation. Takes ranges from broker/memory/,
- * returns them, and has broker/memory/ decide whether an allocation is freed. Decides when a range may serve another
- * buffer of the same owner: when its buffer has neither a name nor a use. All counts are in private memory; clients
- * read a word in the board, which the registry stores and never reads back. Never does I/O; its hooks send messages.
+ * Owns buffers, mappings and grants. Counts the names and mappings of each allocation. Takes ranges from
+ * broker/memory/, returns them, and has broker/memory/ decide whether an allocation is freed. Decides when a range may
+ * serve another buffer of the same owner: when its buffer has neither a name nor a grant. All counts are in private
+ * memory; clients read a word in the board, which the registry stores and never reads back. Never does I/O; its hooks
+ * send messages.
  */
 #ifndef GPUB_REGISTRY_H
 #define GPUB_REGISTRY_H
@@ -45,7 +46,7 @@ gpub_layout buffer_layout(const struct buffer *buffer);
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
 		  uint32_t handles, const struct registry_hooks *hooks, void *context);
 
-/* Frees all buffers, also those whose memory is not freed. Call grants_forget() before it, memory_deinit() after it. */
+/* Frees all buffers, also those whose memory is not freed. Call mappings_free() before it, memory_deinit() after it. */
 void registry_deinit(struct registry *registry);
 
 /* Whether there is no allocation. */
@@ -94,21 +95,21 @@ void registry_part(struct registry *registry, struct buffer *buffer);
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner);
 
 /*
- * Takes the name of a LIVE buffer away: the buffer is DRAINING, its word says so, and it ends with its last use. Sends
- * notices to the sessions that use the buffer: some at once, the others in later passes of the loop. May free the
+ * Takes the name of a LIVE buffer away: the buffer is DRAINING, its word says so, and it ends with its last grant.
+ * Sends notices to the sessions that use the buffer: some at once, the others in later passes of the loop. May free the
  * buffer.
  */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
 /*
  * Gives a LIVE buffer another name, which no buffer has, and a new serial, so that clients that know the old name ask
- * the broker again. Uses go on; their sessions get notices in later passes of the loop. Cannot fail.
+ * the broker again. Its grants stay; their sessions get notices in later passes of the loop. Cannot fail.
  */
 void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
 
 /*
  * Sets the size of a LIVE buffer in bytes, at most that of its allocation, fits its layout to it, and gives the buffer
- * a new serial. Uses go on; their sessions get notices in later passes of the loop. Cannot fail.
+ * a new serial. Its grants stay; their sessions get notices in later passes of the loop. Cannot fail.
  */
 void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t size);
 
@@ -140,16 +141,16 @@ void registry_disown(struct buffer *buffer);
 
 /*
  * Ends the timeline of a buffer that no session can write any more, as if the writer had died: the buffer is DRAINING
- * or sealed, no session is the writer, and no use has GPUB_WRITE. Called when one of these has changed.
+ * or sealed, no session is the writer, and no grant has GPUB_WRITE. Called when one of these has changed.
  */
 void registry_end_unwritable(struct registry *registry, struct buffer *buffer);
 
-/* For grants.c, after a use of the buffer has ended. Ends a DRAINING buffer without uses, and may free it. */
+/* For mappings.c, after a grant of the buffer has ended. Ends a DRAINING buffer without grants, and may free it. */
 void registry_end_buffer(struct registry *registry, struct buffer *buffer);
 
 /*
- * For grants.c. Whether the buffer's memory is kept after the buffer's end: its range for the next buffer of the owner,
- * or the whole allocation for the pool. False: the memory is freed.
+ * For mappings.c. Whether the buffer's memory is kept after the buffer's end: its range for the next buffer of the
+ * owner, or the whole allocation for the pool. False: the memory is freed.
  */
 bool registry_keeps(const struct registry *registry, const struct buffer *buffer);
 

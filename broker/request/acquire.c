@@ -7,7 +7,7 @@
 
 #include "broker/base/context.h"
 #include "broker/registry/board-owner.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
@@ -21,7 +21,7 @@
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
 
 /*
- * Grants the buffer to the session and sends the GRANT. ticket: the ticket that is redeemed, which gets a grant that
+ * Grants the buffer to the session and sends the GRANT. ticket: the ticket that is redeemed, which gets a mapping that
  * other acquires of the session do not share; NULL: none. waited_since: time when a request that waited was received
  * (acquire_waited()); 0: the request did not wait.
  */
@@ -31,34 +31,34 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	struct broker *broker = session->broker;
 	struct grant_order order = { .session = session,
 				     .uid = session->who.uid,
-				     .grants = &session->grants,
+				     .mappings = &session->mappings,
 				     .device = device,
 				     .rights = rights,
 				     .own = ticket != NULL };
-	struct use *use;
+	struct grant *grant;
 	uint64_t bytes;
 	bool fresh;
-	int error = session_check_descriptors(session, grant_missing(buffer, &order) + (buffer->timeline != NULL));
+	int error = session_check_descriptors(session, mapping_missing(buffer, &order) + (buffer->timeline != NULL));
 
 	if (!error)
-		error = grant_open(broker->registry, buffer, &order, &use, &fresh);
+		error = grant_open(broker->registry, buffer, &order, &grant, &fresh);
 	if (error)
 		return error;
-	broker->counters.uses_opened++;
-	broker->counters.grants_opened += fresh;
+	broker->counters.acquires_answered++;
+	broker->counters.mappings_opened += fresh;
 	if (ticket)
 		delegation_spend(session, ticket, buffer);
 	CRASH_POINT(grant_accounted);
 	if (buffer->timeline)
 		inquiry_join(session);
 	if (fresh)
-		grant_seal(session, use);
+		grant_seal(session, grant);
 	CRASH_POINT(handle_sealed);
 	histograms_count(&broker->histograms, waited_since ? HISTOGRAM_ACQUIRE_WAIT : HISTOGRAM_ACQUIRE,
 			 waited_since ? waited_since : broker->received);
 	broker_changed(broker);
-	bytes = grant_extend(broker->registry, use->grant);
-	grant_send(session, request, use, fresh, fresh ? 0 : bytes);
+	bytes = mapping_update_size(broker->registry, grant->mapping);
+	grant_send(session, request, grant, fresh, fresh ? 0 : bytes);
 	return 0;
 }
 
@@ -134,25 +134,25 @@ int acquire_redeem(struct session *session, const struct wire_message *message)
 	if (!rights)
 		return error_set(-EROFS, "the ticket is for writing, and '%s' is sealed: ask for one to read",
 				 buffer->name);
-	/* with a grant of its own, so that a CLOSED that crosses the answer does not end what the ticket gave */
+	/* with a mapping of its own, so that a CLOSED that crosses the answer does not end what the ticket gave */
 	return grant_give(session, message->request, buffer, redeem->device, rights, &redeem->ticket, 0);
 }
 
 int acquire_rights(struct session *session, const struct wire_message *message)
 {
 	const struct wire_rights *rights = &message->rights;
-	const struct grant *grant = grant_find(&session->grants, rights->grant);
-	struct use *use = grant ? grant_find_use(grant, rights->serial) : NULL;
+	const struct mapping *mapping = mappings_find(&session->mappings, rights->mapping);
+	struct grant *grant = mapping ? mapping_find_grant(mapping, rights->serial) : NULL;
 	int error;
 
 	if (!rights->rights || rights->rights & ~KNOWN_RIGHTS)
 		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both");
-	if (!use || use->buffer->state != BUFFER_LIVE || use->key.serial != use->buffer->serial)
+	if (!grant || grant->buffer->state != BUFFER_LIVE || grant->key.serial != grant->buffer->serial)
 		return error_set(-ESTALE, "the buffer was unlinked, renamed or resized: acquire its name again");
-	error = check_rights(session, rights->rights, use->buffer);
+	error = check_rights(session, rights->rights, grant->buffer);
 	if (error)
 		return error;
-	use_add_rights(use, rights->rights);
+	grant_add_rights(grant, rights->rights);
 	CRASH_POINT(rights_added);
 	session_done(session, message->request, -1);
 	return 0;
@@ -177,55 +177,58 @@ int acquire_named(struct session *session, const struct wire_message *message)
 	return grant_named(session, message->request, acquire, buffer, 0);
 }
 
-/* Counts and ignores a grant that is not the session's own: no session can end another one's grant (invariant 3). */
+/*
+ * Counts and ignores the CLOSED of a mapping that is not the session's own: no session can end another one's mapping
+ * (invariant 3).
+ */
 int acquire_closed(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;
-	struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
+	struct mapping *mapping = mappings_find(&session->mappings, message->grant_id.mapping);
 
 	CRASH_POINT(closed_received);
-	if (!grant)
+	if (!mapping)
 		broker->counters.closed_foreign++;
-	else if (grant_closed(broker->registry, grant))
-		broker->counters.grants_closed++;
+	else if (mapping_closed(broker->registry, mapping))
+		broker->counters.mappings_closed++;
 	else
-		broker->counters.grants_held++;
+		broker->counters.mappings_held++;
 	CRASH_POINT(closed_accounted);
 	broker_changed(broker);
 	return 0;
 }
 
-/* Ends a use. Frees no memory, because the mapping stays, but the range may then serve the owner's next buffer. */
+/* Ends a grant. Frees no memory, because the mapping stays, but the range may then serve the owner's next buffer. */
 int acquire_quiesced(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;
 	const struct wire_grant_id *id = &message->grant_id;
-	const struct grant *grant = grant_find(&session->grants, id->grant);
-	struct use *use = grant ? grant_find_use(grant, id->serial) : NULL;
+	const struct mapping *mapping = mappings_find(&session->mappings, id->mapping);
+	struct grant *grant = mapping ? mapping_find_grant(mapping, id->serial) : NULL;
 
 	CRASH_POINT(quiesced_received);
-	if (use && use_quiesced(broker->registry, use))
-		broker->counters.uses_idle++;
+	if (grant && grant_quiesced(broker->registry, grant))
+		broker->counters.grants_quiesced++;
 	else
-		broker->counters.idle_foreign++;
-	CRASH_POINT(idle_accounted);
+		broker->counters.quiesced_foreign++;
+	CRASH_POINT(quiesced_accounted);
 	broker_changed(broker);
 	return 0;
 }
 
 /* ---- the registry's hook ---- */
 
-void acquire_notice(void *context, struct grant *grant, uint64_t serial)
+void acquire_notice(void *context, struct mapping *mapping, uint64_t serial)
 {
 	struct broker *broker = context;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_NOTICE, 0);
-	message.grant_id.grant = grant->id;
+	message.grant_id.mapping = mapping->id;
 	message.grant_id.serial = serial;
 	broker->counters.notices_sent++;
 	broker_changed(broker);
-	CRASH_POINT_PEER(grant->session->pid);
-	session_send(grant->session, &message, -1);
+	CRASH_POINT_PEER(mapping->session->pid);
+	session_send(mapping->session, &message, -1);
 	CRASH_POINT(notice_sent);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * acquire.h - the handlers of the messages by which a session gets, changes and ends its grants and uses: ACQUIRE,
- * REDEEM, RIGHTS, CLOSED, QUIESCED. Also sends the NOTICE that asks a session to end a grant or a use.
+ * acquire.h - the handlers of the messages by which a session gets, changes and ends its mappings and grants: ACQUIRE,
+ * REDEEM, RIGHTS, CLOSED, QUIESCED. Also sends the NOTICE that asks a session to end a mapping or a grant.
  *
- * Owns nothing. Checks whether the session may have the buffer, changes the registry's grants, and answers. Handlers
- * return 0, or a negative errno with the error message set, which dispatch.c sends as the refusal.
+ * Owns nothing. Checks whether the session may have the buffer, changes the registry's mappings and grants, and
+ * answers. Handlers return 0, or a negative errno with the error message set, which dispatch.c sends as the refusal.
  */
 #ifndef GPUB_ACQUIRE_H
 #define GPUB_ACQUIRE_H
@@ -13,7 +13,7 @@
 
 #include "common/wire.h"
 
-struct grant;
+struct mapping;
 struct session;
 
 int acquire_named(struct session *session, const struct wire_message *message); /* ACQUIRE */
@@ -29,9 +29,9 @@ int acquire_quiesced(struct session *session, const struct wire_message *message
 void acquire_waited(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t since);
 
 /*
- * The registry's notice hook: sends a NOTICE to the session of the grant. The buffer with that serial has lost its name
- * or has another one. serial 0: the session is to close the whole mapping. context: the broker.
+ * The registry's notice hook: sends a NOTICE to the session of the mapping. The buffer with that serial has lost its
+ * name or has another one. serial 0: the session is to close the whole mapping. context: the broker.
  */
-void acquire_notice(void *context, struct grant *grant, uint64_t serial);
+void acquire_notice(void *context, struct mapping *mapping, uint64_t serial);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ending.h - ends what a session has beside its grants: requests that wait, timelines, ephemeral buffers. Also the
+ * ending.h - ends what a session has beside its mappings: requests that wait, timelines, ephemeral buffers. Also the
  * handler of LEAVE, by which a session ends in order.
  *
- * Owns nothing. session/session-end.c ends the grants.
+ * Owns nothing. session/session-end.c ends the mappings.
  */
 #ifndef GPUB_ENDING_H
 #define GPUB_ENDING_H

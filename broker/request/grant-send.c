@@ -8,27 +8,30 @@
 
 #include "broker/base/context.h"
 #include "broker/registry/board-owner.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
 #include "broker/session/fair-queue.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 
-/* Returns the GRANT of a use. place: index of the sealed handle in the board, or WIRE_NO_HANDLE. */
-static struct wire_grant grant_of(const struct use *use, uint32_t place)
+/*
+ * Returns the body of the GRANT that tells a session of its grant. place: index of the sealed handle in the board, or
+ * WIRE_NO_HANDLE.
+ */
+static struct wire_grant grant_of(const struct grant *grant, uint32_t place)
 {
-	const struct buffer *buffer = use->buffer;
+	const struct buffer *buffer = grant->buffer;
 	const struct allocation *allocation = buffer->allocation;
 
-	return (struct wire_grant){ .grant = use->grant->id,
+	return (struct wire_grant){ .mapping = grant->mapping->id,
 				    .serial = buffer->serial,
 				    .size = buffer->size,
 				    .offset = buffer->offset,
 				    .span = allocation->size,
 				    .buffer = buffer->place,
 				    .place = place,
-				    .rights = use->rights,
+				    .rights = grant->rights,
 				    .flags = buffer->flags,
 				    .owner_device = allocation->device,
 				    .owner = buffer->owner,
@@ -40,13 +43,13 @@ static struct wire_grant grant_of(const struct use *use, uint32_t place)
 }
 
 /* The handle must be in the board before the GRANT that names its place is sent. */
-void grant_seal(struct session *session, const struct use *use)
+void grant_seal(struct session *session, const struct grant *grant)
 {
-	const struct wire_grant grant = grant_of(use, use->grant->place);
+	const struct wire_grant body = grant_of(grant, grant->mapping->place);
 	const struct board_owner *board = session->broker->board;
-	struct seal_terms terms = board_grant_terms(board->header, session->id, &grant);
+	struct seal_terms terms = board_grant_terms(board->header, session->id, &body);
 
-	handle_seal(&board->board.handles[grant.place], &terms, &use->buffer->allocation->handle, session->key);
+	handle_seal(&board->board.handles[body.place], &terms, &grant->buffer->allocation->handle, session->key);
 	atomic_thread_fence(memory_order_release);
 }
 
@@ -60,7 +63,7 @@ static void chunk_send(struct session *session, const struct wire_grant *grant, 
 	struct wire_message message;
 
 	wire_init(&message, WIRE_MEMORY, 0);
-	message.memory.grant = grant->grant;
+	message.memory.mapping = grant->mapping;
 	message.memory.offset = offset;
 	message.memory.span = chunk->span;
 	session_send(session, &message, chunk->descriptor);
@@ -84,13 +87,13 @@ static void memory_send(struct session *session, const struct wire_grant *grant,
 	}
 }
 
-void grant_send(struct session *session, uint64_t request, const struct use *use, bool fresh, uint64_t bytes)
+void grant_send(struct session *session, uint64_t request, const struct grant *grant, bool fresh, uint64_t bytes)
 {
-	const struct buffer *buffer = use->buffer;
+	const struct buffer *buffer = grant->buffer;
 	struct wire_message message;
 
 	wire_init(&message, WIRE_GRANT, request);
-	message.grant = grant_of(use, fresh ? use->grant->place : WIRE_NO_HANDLE);
+	message.grant = grant_of(grant, fresh ? grant->mapping->place : WIRE_NO_HANDLE);
 	memory_send(session, &message.grant, buffer->allocation, bytes);
 	CRASH_POINT(memory_sent);
 	session_send(session, &message, buffer->timeline ? buffer->timeline->readable : -1);

@@ -12,15 +12,15 @@
 #include <stdint.h>
 
 struct session;
-struct use;
+struct grant;
 
-/* Writes the sealed handle of a new grant into the board. Called before grant_send(). */
-void grant_seal(struct session *session, const struct use *use);
+/* Writes the sealed handle of a new mapping into the board. Called before grant_send(). */
+void grant_seal(struct session *session, const struct grant *grant);
 
 /*
- * Sends the GRANT, after the MEMORY messages that the client needs. fresh: the grant is new to the session. bytes: how
- * much of the allocation, from its beginning, the session has already; 0: nothing.
+ * Sends the GRANT, after the MEMORY messages that the client needs. fresh: the mapping is new to the session. bytes:
+ * how much of the allocation, from its beginning, the session has already; 0: nothing.
  */
-void grant_send(struct session *session, uint64_t request, const struct use *use, bool fresh, uint64_t bytes);
+void grant_send(struct session *session, uint64_t request, const struct grant *grant, bool fresh, uint64_t bytes);
 
 #endif

@@ -9,7 +9,7 @@
 #include <utlist.h>
 
 #include "broker/base/context.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/registry/timeline.h"
 #include "broker/session/session.h"
 #include "common/error.h"
@@ -207,20 +207,20 @@ static uint64_t since_of(uint64_t age_ms)
  */
 static bool wait_take(struct session *session, const struct wire_wait *claim)
 {
-	const struct grant *grant = grant_find(&session->grants, claim->grant);
-	const struct use *use = grant ? grant_find_use(grant, claim->serial) : NULL;
+	const struct mapping *mapping = mappings_find(&session->mappings, claim->mapping);
+	const struct grant *grant = mapping ? mapping_find_grant(mapping, claim->serial) : NULL;
 	struct reported_wait *wait;
 
-	if (!use || !use->buffer->timeline)
+	if (!grant || !grant->buffer->timeline)
 		return true;
 	wait = calloc(1, sizeof *wait);
 	if (!wait)
 		return false;
 	*wait = (struct reported_wait){ .session = session->id,
-					.serial = use->buffer->serial,
+					.serial = grant->buffer->serial,
 					.value = claim->value,
 					.since_ms = since_of(claim->age_ms),
-					.device = grant->device };
+					.device = mapping->device };
 	DL_APPEND(session->inquired.waits, wait);
 	tracked_begin(session->broker->tracking, &wait->tracked, TRACKED_WAIT);
 	return true;

@@ -23,7 +23,7 @@ static struct wire_info info_of(const struct buffer *buffer)
 				   .owner = buffer->owner,
 				   .group = buffer->group,
 				   .state = GPUB_LIVE,
-				   .grants = buffer->used - buffer->orphaned,
+				   .grants = buffer->grant_count - buffer->orphaned,
 				   .orphaned = buffer->orphaned,
 				   .flags = buffer->flags,
 				   .layout = buffer_layout(buffer),

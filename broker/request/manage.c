@@ -7,7 +7,7 @@
 
 #include "broker/base/context.h"
 #include "broker/base/events.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "broker/users/accounting.h"
@@ -163,17 +163,18 @@ int manage_change(struct session *session, const struct wire_message *message)
 
 static int refuse_writer(const struct session *session, const struct buffer *buffer)
 {
-	const struct use *use = grants_find_writer(&session->grants, buffer);
+	const struct grant *grant = grants_find_writer(&session->mappings, buffer);
 
-	if (!use)
+	if (!grant)
 		return error_set(-EBUSY, "%u others may write '%s': broker-status --holder '%s' shows them", buffer->writers,
 				 buffer->name, buffer->name);
-	if (use->grant->session == session)
+	if (grant->mapping->session == session)
 		return error_set(-EBUSY, "this session may write '%s' by a ticket or under an earlier name: return "
 				 "those leases, then call gpub_trim",
 				 buffer->name);
 	return error_set(-EBUSY, "session %llu (pid %d, uid %u) may write '%s' until it closes it: let it call gpub_trim, or end",
-			 (unsigned long long)use->grant->session->id, (int)use->grant->session->pid, use->grant->uid,
+			 (unsigned long long)grant->mapping->session->id, (int)grant->mapping->session->pid,
+			 grant->mapping->uid,
 			 buffer->name);
 }
 
@@ -185,14 +186,14 @@ int manage_seal(struct session *session, const struct wire_message *message)
 
 	if (!error)
 		error = manage_check(session, buffer, "seal");
-	if (!error && grants_others_write(&session->grants, buffer))
+	if (!error && grants_others_write(&session->mappings, buffer))
 		error = refuse_writer(session, buffer);
 	if (error)
 		return error;
 	if (!(buffer->flags & GPUB_SEALED))
 		event_happened(broker, &(struct broker_event){
 					       .kind = EVENT_SEAL, .actor = SESSION_PARTY(session), .name = buffer->name });
-	grants_stop_writing(&session->grants, buffer);
+	grants_stop_writing(&session->mappings, buffer);
 	buffer->flags |= GPUB_SEALED;
 	registry_end_unwritable(broker->registry, buffer);
 	tracked_changed(broker->tracking, &buffer->tracked);

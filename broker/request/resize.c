@@ -236,17 +236,17 @@ static int grow(struct session *session, const struct wire_message *message, str
 /* Refuses to shrink a buffer while a process maps it, because the process could still use the memory behind the end. */
 static int shrink_check(const struct buffer *buffer, uint64_t size)
 {
-	const struct grant *grant = buffer->allocation->grants;
+	const struct mapping *mapping = buffer->allocation->mappings;
 	gpub_layout layout = buffer_layout(buffer);
 
 	layout_resize(&layout, size);
 	if (layout_bytes(&layout) > size)
 		return error_set(-EINVAL, "'%s' is one element of %llu bytes: it cannot shrink below them", buffer->name,
 				 (unsigned long long)layout_bytes(&layout));
-	if (grant)
+	if (mapping)
 		return error_set(-EBUSY, "'%s' cannot shrink while a process maps it, such as session %llu (pid %d, uid %u): let it call "
-				 "gpub_trim, or end", buffer->name, (unsigned long long)grant->session->id, (int)grant->session->pid,
-				 grant->uid);
+				 "gpub_trim, or end", buffer->name, (unsigned long long)mapping->session->id, (int)mapping->session->pid,
+				 mapping->uid);
 	return 0;
 }
 

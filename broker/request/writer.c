@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
 #include "broker/session/session.h"
@@ -23,16 +23,16 @@ static void writer_show(const struct session *session, struct timeline *timeline
 
 int writer_claim(struct session *session, const struct wire_message *message)
 {
-	const struct grant *grant = grant_find(&session->grants, message->grant_id.grant);
-	const struct use *use = grant ? grant_find_use(grant, message->grant_id.serial) : NULL;
-	const struct buffer *buffer = use ? use->buffer : NULL;
+	const struct mapping *mapping = mappings_find(&session->mappings, message->grant_id.mapping);
+	const struct grant *grant = mapping ? mapping_find_grant(mapping, message->grant_id.serial) : NULL;
+	const struct buffer *buffer = grant ? grant->buffer : NULL;
 	int page, error;
 
 	if (!buffer)
 		return error_set(-EINVAL, "this session does not use the buffer of that timeline: acquire it");
 	if (!buffer->timeline)
 		return error_set(-EINVAL, "'%s' has no timeline: create it with GPUB_TIMELINE", buffer->name);
-	if (!(use->rights & GPUB_WRITE))
+	if (!(grant->rights & GPUB_WRITE))
 		return error_set(-EACCES, "to signal the timeline of '%s', acquire it with GPUB_WRITE", buffer->name);
 	error = session_check_descriptors(session, 1);
 	if (error)

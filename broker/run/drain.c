@@ -47,11 +47,11 @@ static enum cause cause_of(const struct session *session)
 /* Returns the name of one buffer that the session uses; "" if the session uses none. */
 static const char *a_buffer(const struct session *session)
 {
-	const struct grant *grant;
+	const struct mapping *mapping;
 
-	for (grant = session->grants.by_id; grant; grant = grant->hh.next)
-		if (grant->uses)
-			return grant->uses->buffer->name;
+	for (mapping = session->mappings.by_id; mapping; mapping = mapping->hh.next)
+		if (mapping->grants)
+			return mapping->grants->buffer->name;
 	return "";
 }
 
@@ -59,10 +59,10 @@ static const char *a_buffer(const struct session *session)
 static void describe_memory(const struct session *session, char text[WHAT_MAX])
 {
 	const char *name = a_buffer(session);
-	unsigned used = session->grants.used;
+	unsigned used = session->mappings.grant_count;
 	char bytes[SIZE_TEXT_MAX];
 
-	size_format(session->grants.bytes, bytes);
+	size_format(session->mappings.bytes, bytes);
 	if (used == 1 && *name)
 		snprintf(text, WHAT_MAX, "'%s' (%s)", name, bytes);
 	else if (used && *name)
@@ -107,16 +107,16 @@ static void say_session(const struct session *session, enum cause cause, unsigne
 
 /* ---- all processes ---- */
 
-/* Returns a hash of the sessions that are waited for, with the cause, the number of uses and the bytes of each. */
+/* Returns a hash of the sessions that are waited for, with the cause, the number of grants and the bytes of each. */
 static uint64_t number_of_all(const struct broker *broker)
 {
 	const struct session *session;
 	uint64_t number = 1;
 
 	for (session = broker->sessions->by_id; session; session = session->hh.next)
-		if (session->grants.by_id)
-			number = (((number * 31 + session->id) * 31 + cause_of(session)) * 31 + session->grants.used) * 31 +
-				 session->grants.bytes;
+		if (session->mappings.by_id)
+			number = (((number * 31 + session->id) * 31 + cause_of(session)) * 31 + session->mappings.grant_count) * 31 +
+				 session->mappings.bytes;
 	return number;
 }
 
@@ -126,7 +126,7 @@ static void say_all(const struct broker *broker, unsigned seconds)
 	unsigned holders = 0;
 
 	for (session = broker->sessions->by_id; session; session = session->hh.next)
-		if (session->grants.by_id && holders++ < LINES_MAX)
+		if (session->mappings.by_id && holders++ < LINES_MAX)
 			say_session(session, cause_of(session), seconds);
 	if (holders > LINES_MAX)
 		log_say("and for %u more processes: see broker-status", holders - LINES_MAX);

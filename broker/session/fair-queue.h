@@ -30,14 +30,14 @@ struct fair_entry;
  */
 enum fair_cost {
 	COST_MESSAGE = 1,
-	COST_GRANT_END = 1,  /* the end of a grant by the end of its session; once more for each USES_PER_COST uses */
+	COST_MAPPING_END = 1,  /* a mapping that ends with its session; once more for each GRANTS_PER_COST grants */
 	COST_GONE = 2,       /* a connection that the client closed while it waited in the fair queue */
 	COST_GREETING = 2,
 	COST_SESSION_END = 6,
 	COST_CONNECTION = 16 /* identifying the process, making the session's key, sending the challenge */
 };
 
-#define USES_PER_COST 16
+#define GRANTS_PER_COST 16
 
 /* A user who has entries, or whose bucket of tokens is not full. */
 struct fair_user {

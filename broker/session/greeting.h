@@ -42,7 +42,7 @@ int greeting_take(struct session *session, const struct wire_message *message, c
 /* Rejects a client that sent no greeting within the time limit. */
 void greeting_late(struct session *session);
 
-/* Refuses the connection and frees the session, which has no grants yet. */
+/* Refuses the connection and frees the session, which has no mappings yet. */
 void greeting_reject(struct session *session, int error);
 
 /* Sends a REFUSED with the error and error_text(), and makes an event. The descriptor stays the caller's. */

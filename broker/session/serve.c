@@ -228,7 +228,7 @@ static void session_serve(evutil_socket_t fd, short what, void *argument)
 	if (session->due && !session_do_due(session))
 		return;
 	if (session->place.ending)
-		session_end_grants(session);
+		session_end_mappings(session);
 	else if (session->fd < 0)
 		return;
 	else if (session->state == SESSION_ARRIVED)

@@ -12,7 +12,7 @@
 #include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/memory/workers.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
 #include "broker/users/accounting.h"
@@ -57,7 +57,7 @@ void session_free(struct session *session)
 	fair_leave(&session->place);
 	HASH_DEL(broker->sessions->by_id, session);
 	tracked_end(broker->tracking, &session->tracked);
-	grants_forget(broker->registry, &session->grants);
+	mappings_free(broker->registry, &session->mappings);
 	timelines_forget(&session->timelines);
 	while (session->ephemerals)
 		registry_disown(session->ephemerals);
@@ -116,18 +116,18 @@ static void owe_end(struct session *session)
 	session->due |= DUE_SILENCE | DUE_END;
 }
 
-void session_end_grants(struct session *session)
+void session_end_mappings(struct session *session)
 {
 	struct broker *broker = session->broker;
 
-	while (session->grants.by_id && fair_allows(&session->place)) {
-		struct grant *grant = session->grants.by_id;
+	while (session->mappings.by_id && fair_allows(&session->place)) {
+		struct mapping *mapping = session->mappings.by_id;
 
-		fair_count(&session->place, COST_GRANT_END * (1 + grant->used / USES_PER_COST));
-		broker->counters.grants_died++;
-		grant_end(broker->registry, grant);
+		fair_count(&session->place, COST_MAPPING_END * (1 + mapping->grant_count / GRANTS_PER_COST));
+		broker->counters.mappings_died++;
+		mapping_end(broker->registry, mapping);
 	}
-	if (session->grants.by_id) {
+	if (session->mappings.by_id) {
 		session_wait(session);
 	} else {
 		CRASH_POINT(session_ended);
@@ -144,7 +144,7 @@ static void tell_of_end(struct session *session, bool maps)
 		log_detail("session %llu (pid %d, %s) left", (unsigned long long)session->id, session->pid, session->command);
 		return;
 	}
-	event.detail = HASH_COUNT(session->grants.by_id);
+	event.detail = HASH_COUNT(session->mappings.by_id);
 	event_happened(session->broker, &event);
 	if (session->proof.asked <= SOON)
 		return;
@@ -170,7 +170,7 @@ static void session_end(struct session *session)
 			broker->counters.sessions_left++;
 	}
 	if (session_do_due(session))
-		session_end_grants(session);
+		session_end_mappings(session);
 }
 
 /* ---- proof of death ---- */
@@ -207,7 +207,7 @@ static void ask_later(struct session *session)
 	evtimer_add(proof->again, &pause);
 }
 
-/* Ends all of a dead session but its grants, which stay, because no device can prove that its work has ended. */
+/* Ends all of a dead session but its mappings, which stay, because no device can prove that its work has ended. */
 static void session_unproven(struct session *session, const char *text)
 {
 	session->proof.state = PROOF_IMPOSSIBLE;
@@ -271,7 +271,7 @@ void session_prove(struct session *session)
 
 /*
  * Ends the session, or begins the proof of death, if the conditions hold. A hang-up alone does not end a session with
- * grants, not even with orphaned ones, because the process may live on with its mapping.
+ * mappings, not even with orphaned ones, because the process may live on with its mapping.
  */
 static void end_if_over(struct session *session)
 {
@@ -279,7 +279,7 @@ static void end_if_over(struct session *session)
 
 	if (session->hung_up && !session_maps(session))
 		owe_end(session);
-	if (session->hung_up && !session->grants.by_id) {
+	if (session->hung_up && !session->mappings.by_id) {
 		session_end(session);
 	} else {
 		session_do_due(session);

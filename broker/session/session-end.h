@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session-end.h - ends sessions: hang-up, death, the proof of death, and the end of their grants.
+ * session-end.h - ends sessions: hang-up, death, the proof of death, and the end of their mappings.
  *
- * A session without grants ends when its socket has hung up. A session with grants ends when its process is dead:
+ * A session without mappings ends when its socket has hung up. A session with mappings ends when its process is dead:
  * **pidfd readable and socket hung up, both** (invariant 9), and then no device lists the process any more. The end of
- * the session's requests, timelines and grants is done in its user's share of each pass. Owns the questions to the
+ * the session's requests, timelines and mappings is done in its user's share of each pass. Owns the questions to the
  * devices, which a thread that serves no device asks (workers.h). Never waits for a client or a device.
  */
 #ifndef GPUB_SESSION_END_H
@@ -32,10 +32,10 @@ void session_prove(struct session *session);
 /* Does the work in session->due within the user's share. If work is left, queues the session and returns false. */
 bool session_do_due(struct session *session);
 
-/* Ends the session's grants, as long as the user's share allows it, and frees the session after the last grant. */
-void session_end_grants(struct session *session);
+/* Ends the session's mappings, as long as the user's share allows it, and frees the session after the last mapping. */
+void session_end_mappings(struct session *session);
 
-/* Frees a session. Does not end its grants, so that memory that a living process maps is not freed. */
+/* Frees a session. Does not end its mappings, so that memory that a living process maps is not freed. */
 void session_free(struct session *session);
 
 void sessions_deinit(struct broker *broker); /* before the registry's */

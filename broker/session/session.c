@@ -24,7 +24,7 @@ bool session_is_welcome(const struct session *session)
 
 bool session_maps(const struct session *session)
 {
-	return HASH_COUNT(session->grants.by_id) > session->grants.orphaned;
+	return HASH_COUNT(session->mappings.by_id) > session->mappings.orphaned;
 }
 
 bool session_socket_is_closed(const struct session *session)
@@ -52,14 +52,14 @@ void session_owe(struct session *session, unsigned due)
 /* ---- sending ---- */
 
 /*
- * Returns how many messages the broker may send without a request of the client: a NOTICE for each use and for each
- * grant, and one INQUIRE. The client is not to be disconnected because these wait.
+ * Returns how many messages the broker may send without a request of the client: a NOTICE for each grant and for each
+ * mapping, and one INQUIRE. The client is not to be disconnected because these wait.
  */
 static unsigned notices_due(void *context)
 {
 	const struct session *session = context;
 
-	return HASH_COUNT(session->grants.by_id) + session->grants.used +
+	return HASH_COUNT(session->mappings.by_id) + session->mappings.grant_count +
 	       (session->inquired.answer == ANSWER_OWED);
 }
 

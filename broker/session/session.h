@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.h - one connection of one client process: its socket, its identity, its key, its grants.
+ * session.h - one connection of one client process: its socket, its identity, its key, its mappings.
  *
  * Owns the session's fields and what is sent to the client. greeting.h begins a session, serve.h reads its messages and
  * session-end.h ends it. A client that breaks the protocol or never reads is disconnected. The broker then discards
- * what the client still sends, but the session keeps its grants until the process is dead, because the process may
+ * what the client still sends, but the session keeps its mappings until the process is dead, because the process may
  * still have the memory mapped. Never blocks. Never waits for a client.
  */
 #ifndef GPUB_SESSION_H
@@ -121,7 +121,7 @@ struct session {
 	struct proof       proof;
 	uint8_t            nonce[WIRE_NONCE_SIZE]; /* sent in the challenge, expected in the HELLO */
 	uint8_t           *key; /* seals the session's handles; from sodium_malloc() */
-	struct grants      grants;
+	struct session_mappings mappings;
 	struct timelines   timelines;
 	struct buffer     *ephemerals; /* buffers that end with the session */
 	struct outbox      outbox;
@@ -163,12 +163,12 @@ struct sessions {
 struct session *session_find(struct broker *broker, uint64_t id);
 
 /*
- * Whether the client was welcomed, or was disconnected by the broker before that. A session has no grants, timelines or
- * requests before its welcome.
+ * Whether the client was welcomed, or was disconnected by the broker before that. A session has no mappings, timelines
+ * or requests before its welcome.
  */
 bool session_is_welcome(const struct session *session);
 
-/* Whether the session has a grant that is not orphaned. */
+/* Whether the session has a mapping that is not orphaned. */
 bool session_maps(const struct session *session);
 
 /* Whether the client closed its end of the socket. */

@@ -162,10 +162,10 @@ static void make_age(struct cell *cell)
 	snprintf(cell->text, CELL_MAX, "%llu%c", (unsigned long long)(age / units[i].seconds), units[i].unit);
 }
 
-/* The number of grants: "1"; or "1+2" with 2 orphaned grants. */
-static void make_grants(struct cell *cell)
+/* The column's number of grants or mappings: "1"; or "1+2" if 2 others are orphaned. */
+static void make_held(struct cell *cell)
 {
-	unsigned long long open = json_number(cell->row, "grants"), orphaned = json_number(cell->row, "held");
+	unsigned long long open = json_number(cell->row, cell->column->key), orphaned = json_number(cell->row, "held");
 
 	snprintf(cell->text, CELL_MAX, orphaned ? "%llu+%llu" : "%llu", open, orphaned);
 }
@@ -227,7 +227,7 @@ static bool is_listed(const char *text, const char *word)
 	return false;
 }
 
-/* The pids of the holders, each once, because a process may have grants for several devices. */
+/* The pids of the holders, each once, because a process may have mappings on several devices. */
 static void make_holders(struct cell *cell)
 {
 	struct list list = { .width = cell->width, .text = cell->text };
@@ -249,7 +249,7 @@ static void make_holders(struct cell *cell)
 static void make_holds(struct cell *cell)
 {
 	struct list list = { .width = cell->width, .text = cell->text };
-	uint64_t count = json_number(cell->row, "uses");
+	uint64_t count = json_number(cell->row, "grants");
 	json_t *name;
 	size_t i;
 
@@ -341,11 +341,11 @@ const struct column columns[] = {
 	{ TABLE_SESSIONS, "cpus", "the processors that its process may use, if not all", "cpus", make_text_if_any, .least = 4,
 	  .shown = SHOWN_IF_ANY, .drop = 2 },
 	{ TABLE_SESSIONS, "age", "how long it is connected", "since", make_age, ORDINAL },
-	{ TABLE_SESSIONS, "grants", "how many grants it has", "grants", make_grants, FIGURE, .drop = 3 },
+	{ TABLE_SESSIONS, "mappings", "how many mappings it has", "mappings", make_held, FIGURE, .drop = 3 },
 	{ TABLE_SESSIONS, "size", "the memory that those keep, in whole granules", "bytes", make_size, FIGURE },
 	{ TABLE_SESSIONS, "history", "with --watch: how SIZE went lately", "history", make_text_if_any, .shown = SHOWN_IF_ANY,
 	  .drop = 1 },
-	{ TABLE_SESSIONS, "holds", "the buffers that it may use", "uses", make_holds, .least = 12,
+	{ TABLE_SESSIONS, "holds", "the buffers that it may use", "grants", make_holds, .least = 12,
 	  .list = true },
 
 	{ TABLE_BUFFERS, "buffer", "its name", "name", make_text, .least = 16 },
@@ -369,7 +369,7 @@ const struct column columns[] = {
 	{ TABLE_BUFFERS, "age", "how long it has been there", "created", make_age, ORDINAL },
 	{ TABLE_BUFFERS, "generation", "its serial number; no other buffer of this broker ever has it", "generation",
 	  make_number, ORDINAL, ASKED },
-	{ TABLE_BUFFERS, "grants", "how many sessions may use it", "grants", make_grants, FIGURE },
+	{ TABLE_BUFFERS, "grants", "how many sessions may use it", "grants", make_held, FIGURE },
 	{ TABLE_BUFFERS, "history", "with --watch: how GRANTS went lately", "history", make_text_if_any, .shown = SHOWN_IF_ANY,
 	  .drop = 1 },
 	{ TABLE_BUFFERS, "holders", "the processes of those sessions", "grants", make_holders, .least = 10,

@@ -116,7 +116,7 @@ void rates_free(struct rates *rates)
 static void rates_count(struct rates *rates, const struct counters *counters, double second)
 {
 	const uint64_t now[RATES] = { [RATE_CREATES] = counters->buffers_created,
-				      [RATE_ACQUIRES] = counters->uses_opened,
+				      [RATE_ACQUIRES] = counters->acquires_answered,
 				      [RATE_BYTES] = counters->bytes_made };
 	double passed = second - rates->looked;
 

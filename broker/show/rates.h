@@ -39,7 +39,7 @@ struct rates {
 
 /*
  * Adds a look at the time `second` of a monotonic clock, in seconds. Sets "history" in the JSON object of each device
- * (of the memory in use), session (of the memory that its grants keep) and buffer (of the number of grants): a string
+ * (of the memory in use), session (of the memory that its mappings keep) and buffer (of the number of grants): a string
  * of at most `width` levels from "0" to "7". Level 7 is all memory for a device, and the largest value of the history
  * otherwise.
  */

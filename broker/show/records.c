@@ -80,13 +80,13 @@ static json_t *device_json(struct joined *joined, const union status_record *rec
 			 NUMBER(device->pooled), "free", NUMBER(device->bytes > taken ? device->bytes - taken : 0));
 }
 
-static json_t *holder_json(const struct joined *joined, const struct status_grant *grant)
+static json_t *holder_json(const struct joined *joined, const struct status_mapping *mapping)
 {
-	const struct status_session *session = &view_one(&joined->views.view[SESSIONS], grant->session)->session;
+	const struct status_session *session = &view_one(&joined->views.view[SESSIONS], mapping->session)->session;
 
-	return json_pack("{s:I,s:I,s:I,s:o*,s:I,s:b}", "session", NUMBER(grant->session), "pid", NUMBER(session->pid), "uid",
-			 NUMBER(session->uid), "command", json_string(session->command), "device", NUMBER(grant->device),
-			 "held", grant->orphaned != 0);
+	return json_pack("{s:I,s:I,s:I,s:o*,s:I,s:b}", "session", NUMBER(mapping->session), "pid", NUMBER(session->pid), "uid",
+			 NUMBER(session->uid), "command", json_string(session->command), "device", NUMBER(mapping->device),
+			 "held", mapping->orphaned != 0);
 }
 
 /* Takes one step for an element of a list. Returns false if no steps are left, or the list has `most` elements. */
@@ -98,18 +98,21 @@ static bool list_goes_on(struct joined *joined, const json_t *list, size_t most)
 	return true;
 }
 
-/* Returns the holders of a buffer, for which a drain waits: the grants of its uses, or all grants on its allocation. */
+/*
+ * Returns the holders of a buffer, for which a drain waits: the mappings of its grants, or all mappings on its
+ * allocation.
+ */
 static json_t *holders_json(struct joined *joined, const struct view *view, struct range range)
 {
-	size_t most = view == &joined->views.view[USES] ? LISTED_MAX : WAITED_FOR_MAX;
+	size_t most = view == &joined->views.view[GRANTS] ? LISTED_MAX : WAITED_FOR_MAX;
 	json_t *list = json_array();
 
 	for (size_t i = range.begin; i < range.end && list_goes_on(joined, list, most); i++) {
 		const union status_record *record = view->at[i];
 
-		if (record->type == TRACKED_USE)
-			record = views_grant_of(&joined->views, record);
-		json_array_append_new(list, holder_json(joined, &record->grant));
+		if (record->type == TRACKED_GRANT)
+			record = views_mapping_of(&joined->views, record);
+		json_array_append_new(list, holder_json(joined, &record->mapping));
 	}
 	return list;
 }
@@ -118,7 +121,7 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 {
 	static const char *const states[] = { "creating", "live", "draining", "freeing" };
 	const struct status_buffer *buffer = &record->buffer;
-	const struct view *view = &joined->views.view[USES];
+	const struct view *view = &joined->views.view[GRANTS];
 	struct range range = view_range(view, buffer->generation);
 	char layout[GPUB_LAYOUT_TEXT_MAX];
 	struct sums sums;
@@ -141,14 +144,14 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 			 holders_json(joined, view, range));
 }
 
-/* Returns the indexes of the devices on which a session has grants. */
-static json_t *devices_json(struct joined *joined, struct range grants)
+/* Returns the indexes of the devices on which a session has mappings. */
+static json_t *devices_json(struct joined *joined, struct range mappings)
 {
 	bool seen[DEVICE_MAX] = { false };
 	json_t *list = json_array();
 
-	for (size_t i = grants.begin; i < grants.end && joined->left; i++, joined->left--) {
-		uint64_t device = joined->views.view[OF_SESSION].at[i]->grant.device;
+	for (size_t i = mappings.begin; i < mappings.end && joined->left; i++, joined->left--) {
+		uint64_t device = joined->views.view[OF_SESSION].at[i]->mapping.device;
 
 		if (device < DEVICE_MAX)
 			seen[device] = true;
@@ -159,17 +162,17 @@ static json_t *devices_json(struct joined *joined, struct range grants)
 	return list;
 }
 
-/* Returns the names of the buffers that a session has uses of. */
-static json_t *holds_json(struct joined *joined, struct range grants)
+/* Returns the names of the buffers that a session has grants of. */
+static json_t *holds_json(struct joined *joined, struct range mappings)
 {
-	const struct view *uses = &joined->views.view[OF_GRANT];
+	const struct view *grants = &joined->views.view[OF_MAPPING];
 	json_t *list = json_array();
 
-	for (size_t i = grants.begin; i < grants.end && list_goes_on(joined, list, LISTED_MAX); i++) {
-		struct range range = view_range(uses, joined->views.view[OF_SESSION].at[i]->grant.id);
+	for (size_t i = mappings.begin; i < mappings.end && list_goes_on(joined, list, LISTED_MAX); i++) {
+		struct range range = view_range(grants, joined->views.view[OF_SESSION].at[i]->mapping.id);
 
-		for (size_t use = range.begin; use < range.end && list_goes_on(joined, list, LISTED_MAX); use++) {
-			const union status_record *buffer = view_one(&joined->views.view[BUFFERS], uses->at[use]->use.generation);
+		for (size_t grant = range.begin; grant < range.end && list_goes_on(joined, list, LISTED_MAX); grant++) {
+			const union status_record *buffer = view_one(&joined->views.view[BUFFERS], grants->at[grant]->grant.generation);
 
 			if (buffer)
 				json_array_append_new(list, json_string(buffer->buffer.name));
@@ -195,16 +198,16 @@ static json_t *session_json(struct joined *joined, const union status_record *re
 {
 	static const char *const answers[] = { "not asked", "given", "owed", "unable" };
 	const struct status_session *session = &record->session;
-	struct range grants = view_range(&joined->views.view[OF_SESSION], session->id);
-	struct sums sums = view_sums(&joined->views.view[OF_SESSION], grants);
-	json_t *devices = devices_json(joined, grants);
+	struct range mappings = view_range(&joined->views.view[OF_SESSION], session->id);
+	struct sums sums = view_sums(&joined->views.view[OF_SESSION], mappings);
+	json_t *devices = devices_json(joined, mappings);
 
 	return json_pack("{s:I,s:I,s:I,s:o*,s:s,s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:o,s:I,s:o}", "session", NUMBER(session->id), "pid",
 			 NUMBER(session->pid), "uid", NUMBER(session->uid), "command", json_string(session->command), "state",
 			 session_state_name((enum status_session_state)session->state), "since", NUMBER(session->since), "rank", rank_json(session->rank), "answer",
-			 answers[session->answer], "answered", NUMBER(session->answered / 1000), "grants",
-			 NUMBER(grants.end - grants.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "bytes",
-			 NUMBER(sums.bytes), "devices", devices, "uses", NUMBER(sums.uses), "holds", holds_json(joined, grants));
+			 answers[session->answer], "answered", NUMBER(session->answered / 1000), "mappings",
+			 NUMBER(mappings.end - mappings.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "bytes",
+			 NUMBER(sums.bytes), "devices", devices, "grants", NUMBER(sums.grants), "holds", holds_json(joined, mappings));
 }
 
 static const union status_record *buffer_of(const struct joined *joined, uint64_t generation)

@@ -2,10 +2,11 @@
 /*
  * records.h - the records of a status file as one JSON object, with the keys that broker-status(1) documents.
  *
- * Joins records by the numbers in them: grants with sessions, uses with grants and buffers. The number of grants of a
- * buffer or session is counted from the records, so a row agrees with the list of its holders. A grant whose session
- * is missing, and a use whose grant is missing, are left out: one of both began or ended during the reading. Owns
- * nothing. Records may be written by any user; whatever their contents, the object's size is limited by their number.
+ * Joins records by the numbers in them: mappings with sessions, grants with mappings and buffers. The numbers of grants
+ * of a buffer and of mappings of a session are counted from the records, so a row agrees with the list of its holders.
+ * A mapping whose session is missing, and a grant whose mapping is missing, are left out: one of both began or ended
+ * during the reading. Owns nothing. Records may be written by any user; whatever their contents, the object's size is
+ * limited by their number.
  */
 #ifndef GPUB_SHOW_RECORDS_H
 #define GPUB_SHOW_RECORDS_H

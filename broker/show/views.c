@@ -18,11 +18,12 @@ static void rest_of(const struct view *view, const union status_record *record, 
 {
 	rest[0] = rest[1] = 0;
 	switch (record->type) {
-	case TRACKED_USE:
-		rest[0] = view->key == offsetof(struct status_use, grant) ? record->use.generation : record->use.grant;
-		break;
 	case TRACKED_GRANT:
-		rest[0] = record->grant.id;
+		rest[0] = view->key == offsetof(struct status_grant, mapping) ? record->grant.generation :
+									record->grant.mapping;
+		break;
+	case TRACKED_MAPPING:
+		rest[0] = record->mapping.id;
 		break;
 	case TRACKED_WAIT:
 		rest[0] = record->wait.generation;
@@ -94,12 +95,12 @@ struct sums view_sums(const struct view *view, struct range range)
 {
 	const struct sums *from = &view->before[range.begin], *to = &view->before[range.end];
 
-	return (struct sums){ to->orphaned - from->orphaned, to->bytes - from->bytes, to->uses - from->uses };
+	return (struct sums){ to->orphaned - from->orphaned, to->bytes - from->bytes, to->grants - from->grants };
 }
 
-const union status_record *views_grant_of(const struct views *views, const union status_record *use)
+const union status_record *views_mapping_of(const struct views *views, const union status_record *grant)
 {
-	return view_one(&views->view[GRANTS], use->use.grant);
+	return view_one(&views->view[MAPPINGS], grant->grant.mapping);
 }
 
 /* ---- making them ---- */
@@ -111,14 +112,14 @@ static bool any(const struct views *views, const union status_record *record)
 	return true;
 }
 
-static bool grant_has_session(const struct views *views, const union status_record *grant)
+static bool mapping_has_session(const struct views *views, const union status_record *mapping)
 {
-	return view_one(&views->view[SESSIONS], grant->grant.session);
+	return view_one(&views->view[SESSIONS], mapping->mapping.session);
 }
 
-static bool use_has_grant(const struct views *views, const union status_record *use)
+static bool grant_has_mapping(const struct views *views, const union status_record *grant)
 {
-	return views_grant_of(views, use);
+	return views_mapping_of(views, grant);
 }
 
 static const struct {
@@ -130,11 +131,11 @@ static const struct {
 	[USERS] = { TRACKED_USER, offsetof(struct status_user, uid), any },
 	[SESSIONS] = { TRACKED_SESSION, offsetof(struct status_session, id), any },
 	[BUFFERS] = { TRACKED_BUFFER, offsetof(struct status_buffer, generation), any },
-	[GRANTS] = { TRACKED_GRANT, offsetof(struct status_grant, id), grant_has_session },
-	[USES] = { TRACKED_USE, offsetof(struct status_use, generation), use_has_grant },
-	[OF_GRANT] = { TRACKED_USE, offsetof(struct status_use, grant), use_has_grant },
-	[OF_SESSION] = { TRACKED_GRANT, offsetof(struct status_grant, session), grant_has_session },
-	[OF_ALLOCATION] = { TRACKED_GRANT, offsetof(struct status_grant, allocation), grant_has_session },
+	[MAPPINGS] = { TRACKED_MAPPING, offsetof(struct status_mapping, id), mapping_has_session },
+	[GRANTS] = { TRACKED_GRANT, offsetof(struct status_grant, generation), grant_has_mapping },
+	[OF_MAPPING] = { TRACKED_GRANT, offsetof(struct status_grant, mapping), grant_has_mapping },
+	[OF_SESSION] = { TRACKED_MAPPING, offsetof(struct status_mapping, session), mapping_has_session },
+	[OF_ALLOCATION] = { TRACKED_MAPPING, offsetof(struct status_mapping, allocation), mapping_has_session },
 	[TIMELINES] = { TRACKED_TIMELINE, offsetof(struct status_timeline, generation), any },
 	[WAITS] = { TRACKED_WAIT, offsetof(struct status_wait, session), any },
 	[REQUESTS] = { TRACKED_REQUEST, offsetof(struct status_request, session), any },
@@ -145,13 +146,13 @@ static const struct {
 
 static struct sums sums_of(const struct views *views, const union status_record *record)
 {
-	const union status_record *grant = record->type == TRACKED_USE ? views_grant_of(views, record) : record;
-	struct range uses;
+	const union status_record *mapping = record->type == TRACKED_GRANT ? views_mapping_of(views, record) : record;
+	struct range grants;
 
-	if (record->type != TRACKED_USE && record->type != TRACKED_GRANT)
+	if (record->type != TRACKED_GRANT && record->type != TRACKED_MAPPING)
 		return (struct sums){ 0 };
-	uses = view_range(&views->view[OF_GRANT], grant->grant.id);
-	return (struct sums){ grant->grant.orphaned != 0, grant->grant.bytes, uses.end - uses.begin };
+	grants = view_range(&views->view[OF_MAPPING], mapping->mapping.id);
+	return (struct sums){ mapping->mapping.orphaned != 0, mapping->mapping.bytes, grants.end - grants.begin };
 }
 
 static size_t count_of(int which, const union status_record *records, size_t count)
@@ -171,7 +172,7 @@ static void view_add_up(const struct views *views, struct view *view)
 		struct sums one = sums_of(views, view->at[i]);
 
 		view->before[i] = sums;
-		sums = (struct sums){ sums.orphaned + one.orphaned, sums.bytes + one.bytes, sums.uses + one.uses };
+		sums = (struct sums){ sums.orphaned + one.orphaned, sums.bytes + one.bytes, sums.grants + one.grants };
 	}
 	view->before[view->count] = sums;
 }

@@ -14,11 +14,11 @@
 
 #include "broker/status/format.h"
 
-/* Sums over grants, or over the grants of uses. */
+/* Sums over mappings, or over the mappings of grants. */
 struct sums {
-	uint64_t orphaned; /* number of orphaned grants */
-	uint64_t bytes;    /* of the grants */
-	uint64_t uses;     /* number of uses under the grants */
+	uint64_t orphaned; /* number of orphaned mappings */
+	uint64_t bytes;    /* of the mappings */
+	uint64_t grants;   /* number of grants under the mappings */
 };
 
 /* An index. Prefix sums give the sums of all records with a key by two searches, however many records have the key. */
@@ -29,19 +29,19 @@ struct view {
 };
 
 /*
- * The views, each with its key. A grant whose session is missing, and a use whose grant is missing, are in no view. A
- * view depends only on views before it in this list.
+ * The views, each with its key. A mapping whose session is missing, and a grant whose mapping is missing, are in no
+ * view. A view depends only on views before it in this list.
  */
 enum {
 	DEVICES,       /* by index */
 	USERS,         /* by uid */
 	SESSIONS,      /* by id */
 	BUFFERS,       /* by generation */
-	GRANTS,        /* by id */
-	USES,          /* by generation of the buffer */
-	OF_GRANT,      /* all uses, sorted by the id of their grant */
-	OF_SESSION,    /* all grants, sorted by the id of their session */
-	OF_ALLOCATION, /* all grants, sorted by the serial of their allocation */
+	MAPPINGS,        /* by id */
+	GRANTS,          /* by generation of the buffer */
+	OF_MAPPING,      /* all grants, sorted by the id of their mapping */
+	OF_SESSION,    /* all mappings, sorted by the id of their session */
+	OF_ALLOCATION, /* all mappings, sorted by the serial of their allocation */
 	TIMELINES,     /* by generation of the buffer */
 	WAITS,         /* waits of streams, by id of the session */
 	REQUESTS,      /* by id of the session */
@@ -79,7 +79,7 @@ struct range view_range(const struct view *view, uint64_t key);
 /* Returns the sums over a range. */
 struct sums  view_sums(const struct view *view, struct range range);
 
-/* Returns the grant of a use, or NULL. */
-const union status_record *views_grant_of(const struct views *views, const union status_record *use);
+/* Returns the mapping of a grant, or NULL. */
+const union status_record *views_mapping_of(const struct views *views, const union status_record *grant);
 
 #endif

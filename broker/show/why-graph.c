@@ -50,10 +50,10 @@ const union status_record *why_creator(const struct why_graph *graph, const char
 	return found ? *found : NULL;
 }
 
-/* Both views have only grants whose session exists (views.h), so why_holder() finds it. */
+/* Both views have only mappings whose session exists (views.h), so why_holder() finds it. */
 struct holders why_holders(const struct views *views, const struct status_buffer *buffer)
 {
-	struct holders holders = { .views = views, .view = &views->view[USES] };
+	struct holders holders = { .views = views, .view = &views->view[GRANTS] };
 
 	holders.range = view_range(holders.view, buffer->generation);
 	if (holders.range.begin == holders.range.end) {
@@ -63,14 +63,14 @@ struct holders why_holders(const struct views *views, const struct status_buffer
 	return holders;
 }
 
-const struct status_grant *why_holder(const struct holders *holders, size_t i, const struct status_session **session)
+const struct status_mapping *why_holder(const struct holders *holders, size_t i, const struct status_session **session)
 {
 	const union status_record *record = holders->view->at[i];
 
-	if (record->type == TRACKED_USE)
-		record = views_grant_of(holders->views, record);
-	*session = &view_one(&holders->views->view[SESSIONS], record->grant.session)->session;
-	return &record->grant;
+	if (record->type == TRACKED_GRANT)
+		record = views_mapping_of(holders->views, record);
+	*session = &view_one(&holders->views->view[SESSIONS], record->mapping.session)->session;
+	return &record->mapping;
 }
 
 /* ---- edges ---- */

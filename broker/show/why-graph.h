@@ -53,8 +53,8 @@ bool why_repeats(const struct views *views, size_t wait);
 const union status_record *why_creator(const struct why_graph *graph, const char *name);
 
 /*
- * The grants that keep a buffer's memory: those with a use of the buffer; or, if it has no uses, those on its
- * allocation. The range is one of the view USES or OF_ALLOCATION.
+ * The mappings that keep a buffer's memory: those with a grant of the buffer; or, if it has no grants, those on its
+ * allocation. The range is one of the view GRANTS or OF_ALLOCATION.
  */
 struct holders {
 	const struct views *views;
@@ -63,8 +63,8 @@ struct holders {
 };
 struct holders why_holders(const struct views *views, const struct status_buffer *buffer);
 
-/* Returns the grant at index i, which is in holders->range, and sets *session to its session. */
-const struct status_grant *why_holder(const struct holders *holders, size_t i, const struct status_session **session);
+/* Returns the mapping at index i, which is in holders->range, and sets *session to its session. */
+const struct status_mapping *why_holder(const struct holders *holders, size_t i, const struct status_session **session);
 
 /* Sets *node to the node of the session with this id. Returns false if there is no such session. */
 bool why_node(const struct views *views, uint64_t session, uint32_t *node);

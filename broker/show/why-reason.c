@@ -158,11 +158,11 @@ static void tell_orphaned(struct telling *telling, const struct status_session *
 	tell_command(telling, ": kill ", session->pid, "");
 }
 
-static void tell_holder(struct telling *telling, const struct status_session *session, const struct status_grant *grant, uint64_t waiter)
+static void tell_holder(struct telling *telling, const struct status_session *session, const struct status_mapping *mapping, uint64_t waiter)
 {
 	tell_process(telling, session);
 	tell(telling, ", which ");
-	if (grant->orphaned)
+	if (mapping->orphaned)
 		tell_orphaned(telling, session);
 	else if (session->id == waiter)
 		tell(telling, "waits for itself: it has to return its own lease first");
@@ -178,12 +178,12 @@ void tell_holders(struct telling *telling, const struct status_buffer *buffer, u
 	struct holders holders = why_holders(&telling->views, buffer);
 	size_t count = holders.range.end - holders.range.begin;
 	const struct status_session *session;
-	const struct status_grant *grant;
+	const struct status_mapping *mapping;
 
 	for (size_t i = 0; i < count && i < TELL_LEAVING; i++) {
 		tell(telling, i ? ", and by " : "used by ");
-		grant = why_holder(&holders, holders.range.begin + i, &session);
-		tell_holder(telling, session, grant, waiter);
+		mapping = why_holder(&holders, holders.range.begin + i, &session);
+		tell_holder(telling, session, mapping, waiter);
 	}
 	if (count > TELL_LEAVING)
 		tell(telling, ", and by %zu more", count - TELL_LEAVING);

@@ -31,7 +31,7 @@ enum status_session_state {
 	STATUS_OPEN,
 	STATUS_LEAVING,
 	STATUS_CUT,
-	STATUS_LOST,     /* its socket is closed, but its process may live: the grants stay until the process's death */
+	STATUS_LOST,     /* its socket is closed, but its process may live: its mappings stay until the death */
 	STATUS_ORPHANED, /* its process is dead, but another process has its socket open */
 	STATUS_DYING,    /* its process is dead, and the driver has not torn down the process's work */
 	STATUS_UNPROVEN, /* its process is dead, and whether the driver has torn down the work is not known */
@@ -103,19 +103,19 @@ struct status_buffer {
 	gpub_layout layout;
 };
 
-/* A grant: the session may map the allocation on one device. */
-struct status_grant {
+/* A mapping: the session may map the allocation on one device. */
+struct status_mapping {
 	struct status_seal seal;
 	uint32_t type, orphaned; /* orphaned: closed by a session that is not trusted; ends with the process's death */
 	uint64_t id, session, allocation, bytes; /* id of the session, serial and bytes of the allocation */
 	uint64_t device; /* the broker's index of the device that maps the allocation */
 };
 
-/* A use: the session of a grant may have leases of a buffer. */
-struct status_use {
+/* A grant: the session of a mapping may have leases of a buffer. */
+struct status_grant {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	uint64_t grant, generation; /* id of the grant; generation of the buffer */
+	uint64_t mapping, generation; /* id of the mapping; generation of the buffer */
 };
 
 /* Whether a timeline's writer has ended: no, by LEAVE, or without it. */
@@ -140,7 +140,9 @@ struct status_wait {
 
 enum status_request_kind { STATUS_ACQUIRE, STATUS_DRAIN, STATUS_CREATE, STATUS_NEWER, STATUS_REQUESTS };
 
-/* A request that waits: an acquire or NEWER for a name, a drain for the end of a buffer's uses, a create for memory. */
+/*
+ * A request that waits: an acquire or NEWER for a name, a drain for the end of a buffer's grants, a create for memory.
+ */
 struct status_request {
 	struct status_seal seal;
 	uint32_t type, kind;      /* kind: enum status_request_kind */
@@ -198,8 +200,8 @@ union status_record {
 	struct status_user    user;
 	struct status_session session;
 	struct status_buffer  buffer;
+	struct status_mapping mapping;
 	struct status_grant   grant;
-	struct status_use     use;
 	struct status_timeline timeline;
 	struct status_wait     wait;
 	struct status_request  request;
@@ -215,7 +217,7 @@ _Static_assert(sizeof(union status_record) == STATUS_RECORD_SIZE, "every record 
 _Static_assert(sizeof(struct status_event) == STATUS_EVENT_SIZE, "every event has the same size, of whole words");
 _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_user) % 8 == 0 &&
 		       sizeof(struct status_session) % 8 == 0 && sizeof(struct status_buffer) % 8 == 0 &&
-		       sizeof(struct status_grant) % 8 == 0 && sizeof(struct status_use) % 8 == 0 &&
+		       sizeof(struct status_mapping) % 8 == 0 && sizeof(struct status_grant) % 8 == 0 &&
 		       sizeof(struct status_device) % 8 == 0 && sizeof(struct status_timeline) % 8 == 0 &&
 		       sizeof(struct status_wait) % 8 == 0 && sizeof(struct status_request) % 8 == 0 &&
 		       sizeof(struct status_address) % 8 == 0 && sizeof(struct status_histogram) % 8 == 0 &&

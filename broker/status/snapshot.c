@@ -93,15 +93,15 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 		return OBJECT(tracked, struct session)->who.uid == uid;
 	case TRACKED_BUFFER:
 		return OBJECT(tracked, struct buffer)->owner == uid;
+	case TRACKED_MAPPING: {
+		const struct mapping *mapping = OBJECT(tracked, struct mapping);
+
+		return mapping->uid == uid || mapping->allocation->slab.kind.owner == uid;
+	}
 	case TRACKED_GRANT: {
 		const struct grant *grant = OBJECT(tracked, struct grant);
 
-		return grant->uid == uid || grant->allocation->slab.kind.owner == uid;
-	}
-	case TRACKED_USE: {
-		const struct use *use = OBJECT(tracked, struct use);
-
-		return use->grant->uid == uid || use->buffer->owner == uid;
+		return grant->mapping->uid == uid || grant->buffer->owner == uid;
 	}
 	case TRACKED_TIMELINE: /* timelines of other users' buffers that the user's sessions use: see named_by() */
 		return owns(uid, registry_find_any(snapshot->broker->registry, timeline_at(tracked)->serial));
@@ -123,8 +123,8 @@ static struct named named_session(const struct session *session)
 }
 
 /*
- * Returns the objects without which the record of an object is useless: the session that has a grant, waits, or
- * writes a timeline; the buffer of a use, with its timeline. They are sent even if they belong to another user, but
+ * Returns the objects without which the record of an object is useless: the session that has a mapping, waits, or
+ * writes a timeline; the buffer of a grant, with its timeline. They are sent even if they belong to another user, but
  * hide() removes private fields.
  */
 static struct named named_by(const struct snapshot *snapshot, const struct tracked *tracked)
@@ -132,10 +132,10 @@ static struct named named_by(const struct snapshot *snapshot, const struct track
 	const struct buffer *buffer;
 
 	switch ((enum tracked_type)tracked->type) {
+	case TRACKED_MAPPING:
+		return named_session(OBJECT(tracked, struct mapping)->session);
 	case TRACKED_GRANT:
-		return named_session(OBJECT(tracked, struct grant)->session);
-	case TRACKED_USE:
-		buffer = OBJECT(tracked, struct use)->buffer;
+		buffer = OBJECT(tracked, struct grant)->buffer;
 		return (struct named){ { &buffer->tracked, buffer->timeline ? &buffer->timeline->shown.tracked : NULL } };
 	case TRACKED_TIMELINE:
 		return named_session(session_find(snapshot->broker, timeline_at(tracked)->writer));
@@ -215,7 +215,7 @@ static bool is_first(struct snapshot *snapshot, const struct tracked *named)
 }
 
 /*
- * Sends the objects that an object's record refers to, and then the record. The recursion ends: a use refers to a
+ * Sends the objects that an object's record refers to, and then the record. The recursion ends: a grant refers to a
  * timeline, a timeline to a session, and a session to nothing. Returns the number of records sent.
  */
 static unsigned object_send(struct snapshot *snapshot, const struct tracked *tracked)

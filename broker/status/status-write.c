@@ -128,25 +128,25 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 	memcpy(to->buffer.name, buffer->name, sizeof to->buffer.name);
 }
 
+static void fill_mapping(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+{
+	const struct mapping *mapping = OBJECT(tracked, struct mapping);
+
+	(void)broker;
+	to->mapping = (struct status_mapping){ .orphaned = mapping->orphaned,
+					       .id = mapping->id,
+					       .session = mapping->session->id,
+					       .allocation = mapping->allocation->serial,
+					       .bytes = mapping->bytes,
+					       .device = mapping->device };
+}
+
 static void fill_grant(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	const struct grant *grant = OBJECT(tracked, struct grant);
 
 	(void)broker;
-	to->grant = (struct status_grant){ .orphaned = grant->orphaned,
-					   .id = grant->id,
-					   .session = grant->session->id,
-					   .allocation = grant->allocation->serial,
-					   .bytes = grant->bytes,
-					   .device = grant->device };
-}
-
-static void fill_use(const struct broker *broker, const struct tracked *tracked, union status_record *to)
-{
-	const struct use *use = OBJECT(tracked, struct use);
-
-	(void)broker;
-	to->use = (struct status_use){ .grant = use->grant->id, .generation = use->buffer->serial };
+	to->grant = (struct status_grant){ .mapping = grant->mapping->id, .generation = grant->buffer->serial };
 }
 
 static void fill_timeline(const struct broker *broker, const struct tracked *tracked, union status_record *to)
@@ -231,7 +231,7 @@ size_t status_fill(const struct broker *broker, const struct tracked *tracked, u
 {
 	static void (*const fills[])(const struct broker *, const struct tracked *, union status_record *) = {
 		[TRACKED_DEVICE] = fill_device, [TRACKED_USER] = fill_user,   [TRACKED_SESSION] = fill_session,
-		[TRACKED_BUFFER] = fill_buffer, [TRACKED_GRANT] = fill_grant, [TRACKED_USE] = fill_use,
+		[TRACKED_BUFFER] = fill_buffer, [TRACKED_MAPPING] = fill_mapping, [TRACKED_GRANT] = fill_grant,
 		[TRACKED_TIMELINE] = fill_timeline, [TRACKED_WAIT] = fill_wait, [TRACKED_REQUEST] = fill_request,
 		[TRACKED_ADDRESS] = fill_address,
 		[TRACKED_HISTOGRAM] = fill_histogram,

@@ -168,7 +168,7 @@ static int rights_ask(struct gpub_client *client, struct record *record, const s
 		return 0;
 	CRASH_POINT(rights_begin);
 	wire_init(&request, WIRE_RIGHTS, 0);
-	request.rights.grant = RECORD_GRANT(atomic_load(&record->state));
+	request.rights.mapping = RECORD_MAPPING(atomic_load(&record->state));
 	request.rights.serial = atomic_load(&record->serial);
 	request.rights.rights = missing;
 	pthread_mutex_unlock(&client->lock);

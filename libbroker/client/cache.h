@@ -11,7 +11,7 @@
  *   - CACHE_ALL closes all mappings, for gpub_trim(), gpub_drain(), gpub_disconnect(), and for gpub_create() and
  *     gpub_resize() when memory is short. It waits for returns in stream order that have not landed.
  * A pass closes no mapping that a lease holds and, except in a disconnect, none that an acquirer waits for. A close may
- * wait for the process's kernels (gpubroker(7), "Close"), and would delay every grant and reply on the service thread.
+ * wait for the process's kernels (gpubroker(7), "Close"), and would delay every GRANT and reply on the service thread.
  * So only these calls and the closer thread make passes. The fast path does not record when a mapping was used: a pass
  * compares the acquire counts of the mapping's slots with those at the scan before.
  *

@@ -18,9 +18,9 @@ void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *f
 {
 	struct chunk *chunk;
 
-	if (chunks->grant != memory->grant || chunks->count == EXPORT_CHUNKS_MAX)
+	if (chunks->mapping != memory->mapping || chunks->count == EXPORT_CHUNKS_MAX)
 		chunks_drop(chunks);
-	chunks->grant = memory->grant;
+	chunks->mapping = memory->mapping;
 	chunk = &chunks->chunk[chunks->count++];
 	chunk->offset = memory->offset;
 	chunk->span = memory->span;
@@ -35,15 +35,15 @@ int chunks_check(const struct chunks *chunks, const struct wire_grant *grant, ui
 	for (unsigned i = 0; i < chunks->count; i++) {
 		const struct chunk *chunk = &chunks->chunk[i];
 
-		if (chunks->grant != grant->grant || chunk->file.fd == -1 || chunk->offset != offset || !chunk->span ||
-		    chunk->span > grant->span - offset)
-			return error_set(-EPROTO, "the broker sent a descriptor that is not the grant's");
+		if (chunks->mapping != grant->mapping || chunk->file.fd == -1 || chunk->offset != offset ||
+		    !chunk->span || chunk->span > grant->span - offset)
+			return error_set(-EPROTO, "the broker sent a descriptor that does not belong to the mapping");
 		offset += chunk->span;
 		is_short |= chunk->file.fd < 0;
 		is_lost |= chunk->file.fd >= 0 && !owned_fd_stands(&chunk->file);
 	}
 	if (offset != grant->span)
-		return error_set(-EPROTO, "the broker sent a grant without its descriptor");
+		return error_set(-EPROTO, "the broker sent a mapping without its descriptor");
 	if (is_lost)
 		return error_set(-ECONNRESET, "%s", OWNED_FD_LOST);
 	if (is_short)

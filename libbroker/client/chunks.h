@@ -21,21 +21,22 @@ struct chunk {
 };
 
 struct chunks {
-	uint64_t     grant; /* id of the grant that the chunks belong to */
+	uint64_t     mapping; /* id of the mapping that the chunks belong to */
 	unsigned     count;
 	struct chunk chunk[EXPORT_CHUNKS_MAX];
 };
 
 /*
  * Adds the chunk of a MEMORY message, and takes over its descriptor: *fd becomes -1. First drops all earlier chunks
- * if they belong to another grant, or if the array is full.
+ * if they belong to another mapping, or if the array is full.
  */
 void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *fd);
 void chunks_drop(struct chunks *chunks);
 
 /*
- * Checks that the chunks are exactly the grant's memory from `offset` on. Returns 0; -EPROTO if they are not; -EMFILE
- * if this process had no descriptor left for a chunk; -ECONNRESET if the program has closed the descriptor of one.
+ * Checks that the chunks are exactly the memory of the GRANT from `offset` on. Returns 0; -EPROTO if they are not;
+ * -EMFILE if this process had no descriptor left for a chunk; -ECONNRESET if the program has closed the descriptor of
+ * one.
  */
 int chunks_check(const struct chunks *chunks, const struct wire_grant *grant, uint64_t offset);
 

@@ -88,7 +88,7 @@ struct gpub_client {
 	pthread_t            service;
 	pthread_t            closer;
 	bool                 closing; /* the closer thread was started, and not joined yet */
-	bool                 leaving; /* a disconnect is in progress: grants that arrive are closed at once */
+	bool                 leaving; /* a disconnect is in progress: mappings that arrive are closed at once */
 	uint64_t             next_number; /* number of the latest request; the next request gets 1 more */
 	struct call         *calls;       /* list of round trips in progress */
 
@@ -97,7 +97,7 @@ struct gpub_client {
 	struct record       *due;      /* list of records whose buffer was unlinked, and which are still mapped */
 	atomic_bool          newly_due; /* the list due or wanted has grown since the service thread last looked */
 	struct mapping      *mappings;          /* list of open mappings that have not leaked */
-	struct mapping      *mappings_by_grant; /* table of all open mappings, by grant */
+	struct mapping      *mappings_by_id; /* table of all open mappings, by id */
 	struct mapping      *wanted; /* list of mappings that the broker wants back, and whose close may need no wait */
 	unsigned             mapping_count; /* length of the list mappings */
 	uint64_t             mapping_bytes; /* sum of the sizes of the mappings in that list */

@@ -28,7 +28,7 @@ static void records_mark(const struct mapping *mapping, enum record_state state)
 	struct record *record;
 
 	DL_FOREACH2(mapping->records, record, mapping_next)
-		atomic_store(&record->state, RECORD_WORD(mapping->grant, state));
+		atomic_store(&record->state, RECORD_WORD(mapping->id, state));
 }
 
 static bool records_open(const struct mapping *mapping)
@@ -45,9 +45,9 @@ static bool records_open(const struct mapping *mapping)
  * Waits until no thread is in mapping_sync() for the mapping, or retires a record of it: such threads soon end.
  * False: the mapping was closed meanwhile, or another thread closes it.
  */
-static bool close_may_begin(struct gpub_client *client, const struct mapping *mapping, uint64_t grant)
+static bool close_may_begin(struct gpub_client *client, const struct mapping *mapping, uint64_t id)
 {
-	while (mapping_find(client, grant) == mapping && !mapping->closing) {
+	while (mapping_find(client, id) == mapping && !mapping->closing) {
 		if (!mapping->syncing && records_open(mapping))
 			return true;
 		pthread_cond_wait(&client->changed, &client->lock);
@@ -148,12 +148,12 @@ static uint64_t mapping_acquire_count(const struct mapping *mapping)
  */
 static int close_wait(struct gpub_client *client, struct mapping *mapping, enum close_how how)
 {
-	uint64_t grant = mapping->grant, acquires = mapping_acquire_count(mapping);
+	uint64_t id = mapping->id, acquires = mapping_acquire_count(mapping);
 	bool held = false;
 	int error = 0;
 
 	for (unsigned scans = 0; !error; scans++) {
-		if (!close_may_begin(client, mapping, grant))
+		if (!close_may_begin(client, mapping, id))
 			return -EBUSY;
 		mapping->lost = mapping_is_lost(client, mapping);
 		if (close_begin(mapping, how, &held))
@@ -205,7 +205,7 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, enum clos
 	CRASH_POINT(mapping_closed);
 	records_unwatch(client, mapping);
 	if (!error)
-		call_closed(client, mapping->grant);
+		call_closed(client, mapping->id);
 	CRASH_POINT(closed_sent);
 	pthread_mutex_lock(&client->lock);
 	close_end(client, mapping, error, error_text());
@@ -276,7 +276,7 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 		error = retire_sync(client, record, &acquires);
 	if (error)
 		return error;
-	atomic_store(&record->state, RECORD_WORD(RECORD_GRANT(state), RECORD_CLOSING));
+	atomic_store(&record->state, RECORD_WORD(RECORD_MAPPING(state), RECORD_CLOSING));
 	/* the fence is needed as in close_begin() */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!record_unused(record, &held) || !(quiesced ? record_quiesced(record) : record_acquire_count(record) == acquires)) {
@@ -286,7 +286,7 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 	record_unwatch(client, record);
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(retire_decided);
-	call_quiesced(client, RECORD_GRANT(state), atomic_load(&record->serial));
+	call_quiesced(client, RECORD_MAPPING(state), atomic_load(&record->serial));
 	CRASH_POINT(quiesced_sent);
 	pthread_mutex_lock(&client->lock);
 	record_release(client, record, 0, NULL);

@@ -6,8 +6,8 @@
  * the close, and before any record of the mapping is reused. A close waits for the process's kernels (gpubroker(7),
  * "Close"). It waits for nothing if the kind of export allows that (export.h) and all leases were returned in stream
  * order. If a buffer was unlinked and the device is known to be done with it, its record can be retired alone, and
- * the mapping stays open: QUIESCED is sent. A mapping that fails to close stays open, and its grant stays, until the
- * process ends. Owns nothing.
+ * the mapping stays open: QUIESCED is sent. A mapping that fails to close stays open, and stays in the broker, until
+ * the process ends. Owns nothing.
  */
 #ifndef GPUB_CLOSE_H
 #define GPUB_CLOSE_H
@@ -53,7 +53,7 @@ int client_notice_reset(struct gpub_client *client, int ordinal);
 /*
  * Called at the end of a disconnect. Removes all mappings, records and timelines from the client structure, because
  * its next connection may be to another broker (invariant 8). A mapping that could not be closed stays mapped, and
- * its grant stays, until this process ends.
+ * stays in the broker, until this process ends.
  */
 void client_forget_all(struct gpub_client *client);
 

@@ -16,7 +16,7 @@
 #include "devices.h"
 #include "trace.h"
 
-/* Unseals the handle of a grant that grant_check() has checked. */
+/* Unseals the handle of a GRANT that grant_check() has checked. */
 static int grant_unseal(const struct gpub_client *client, const struct wire_grant *grant,
 			struct device_handle *handle)
 {
@@ -212,7 +212,7 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 
 	if (!mapping)
 		return error_set(-ENOMEM, "out of memory for another mapping");
-	mapping->grant = grant->grant;
+	mapping->id = grant->mapping;
 	mapping->opened = *grant;
 	mapping->size = grant->span;
 	mapping->ordinal = ordinal;
@@ -393,7 +393,7 @@ int mapping_unmap(struct gpub_client *client, struct mapping *mapping)
 
 int mapping_add(struct gpub_client *client, struct mapping *mapping)
 {
-	HASH_ADD(hh, client->mappings_by_grant, grant, sizeof mapping->grant, mapping);
+	HASH_ADD(hh, client->mappings_by_id, id, sizeof mapping->id, mapping);
 	if (!table_added(mapping))
 		return error_set(-ENOMEM, "out of memory for another mapping");
 	DL_APPEND(client->mappings, mapping);
@@ -426,7 +426,7 @@ static void mapping_unlist(struct gpub_client *client, struct mapping *mapping)
 void mapping_remove(struct gpub_client *client, struct mapping *mapping)
 {
 	mapping_unlist(client, mapping);
-	HASH_DELETE(hh, client->mappings_by_grant, mapping);
+	HASH_DELETE(hh, client->mappings_by_id, mapping);
 	free(mapping);
 }
 
@@ -440,17 +440,17 @@ void mappings_forget(struct gpub_client *client)
 {
 	struct mapping *mapping, *next;
 
-	HASH_ITER(hh, client->mappings_by_grant, mapping, next) {
-		HASH_DELETE(hh, client->mappings_by_grant, mapping);
+	HASH_ITER(hh, client->mappings_by_id, mapping, next) {
+		HASH_DELETE(hh, client->mappings_by_id, mapping);
 		free(mapping);
 	}
 }
 
-struct mapping *mapping_find(struct gpub_client *client, uint64_t grant)
+struct mapping *mapping_find(struct gpub_client *client, uint64_t id)
 {
 	struct mapping *mapping;
 
-	HASH_FIND(hh, client->mappings_by_grant, &grant, sizeof grant, mapping);
+	HASH_FIND(hh, client->mappings_by_id, &id, sizeof id, mapping);
 	return mapping;
 }
 

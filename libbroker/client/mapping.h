@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mapping.h - mappings: memory that this process has opened under a grant, and the records of all buffers in it.
+ * mapping.h - mappings: memory that this process has opened, and the records of all buffers in it.
  *
- * Several small buffers of an owner lie in one allocation, and the broker gives one grant for all of them: the
+ * Several small buffers of an owner lie in one allocation, and the broker gives one mapping for all of them: the
  * allocation is opened once and closed once. Owns the handle from the open to the close, and the list of the records.
  * Never sends CLOSED or QUIESCED (close.c does). Functions are under client->lock, unless their comment says
  * otherwise.
@@ -26,8 +26,8 @@ struct record;
 enum cache_scope { CACHE_DUE, CACHE_ALL, CACHE_SCOPES };
 
 struct mapping {
-	uint64_t          grant;  /* id of the grant */
-	struct wire_grant opened; /* the GRANT that opened it; the board has its sealed handle until the grant ends */
+	uint64_t          id;     /* of the broker's mapping; GRANT and NOTICE name it */
+	struct wire_grant opened; /* the GRANT that opened it; the board has its sealed handle until the CLOSED */
 	int               ordinal; /* the device's ordinal in this process */
 	uint64_t          epoch; /* the device's epoch at the open; in another epoch the mapping is lost */
 	uint64_t          size; /* bytes that are mapped; the allocation may have grown since */
@@ -46,7 +46,7 @@ struct mapping {
 	uint64_t          passed_wanted; /* number of the last pass over client->wanted that visited the mapping */
 	uint64_t          passed[CACHE_SCOPES]; /* by scope: last pass that visited it; at first the last pass so far */
 	struct mapping   *prev, *next; /* in client->mappings */
-	UT_hash_handle    hh;          /* in client->mappings_by_grant */
+	UT_hash_handle    hh;          /* in client->mappings_by_id */
 };
 
 /*
@@ -57,7 +57,7 @@ int mapping_open(struct gpub_client *client, const struct wire_grant *grant, int
 
 /*
  * Maps the memory by which the allocation has grown (client->chunks) behind what is mapped. -EAGAIN: the device was
- * reset meanwhile. After another error the mapping is too short for the grant. Releases client->lock meanwhile.
+ * reset meanwhile. After another error the mapping is shorter than the GRANT says. Releases client->lock meanwhile.
  */
 int mapping_extend(struct gpub_client *client, struct mapping *mapping, const struct wire_grant *grant);
 
@@ -94,14 +94,14 @@ int mapping_add(struct gpub_client *client, struct mapping *mapping);
 /* Removes and frees a mapping whose handle is closed and that has no records. */
 void mapping_remove(struct gpub_client *client, struct mapping *mapping);
 
-/* Marks a mapping that fails to close. mapping_find() still finds it, because the broker may name its grant again. */
+/* Marks a mapping that fails to close. mapping_find() still finds it, because the broker may name it again. */
 void mapping_leak(struct gpub_client *client, struct mapping *mapping);
 
 /* At disconnect: frees the structures of the leaked mappings. */
 void mappings_forget(struct gpub_client *client);
 
-/* The mapping under that grant, or NULL. */
-struct mapping *mapping_find(struct gpub_client *client, uint64_t grant);
+/* Returns the mapping with the id, or NULL. */
+struct mapping *mapping_find(struct gpub_client *client, uint64_t id);
 
 void mapping_attach(struct mapping *mapping, struct record *record);
 void mapping_detach(struct record *record);

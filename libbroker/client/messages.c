@@ -20,7 +20,7 @@
 #include "timeline-maps.h"
 #include "waits.h"
 
-/* ---- a grant ---- */
+/* ---- GRANT ---- */
 
 /* The broker's message, too, is used only after this check. -EPROTO: it is invalid. */
 static int grant_check(const struct gpub_client *client, const struct wire_grant *grant)
@@ -29,8 +29,8 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 
 	if (grant->buffer >= board->buffers || (grant->place >= board->handles && grant->place != WIRE_NO_HANDLE) ||
 	    grant->owner_device >= board->devices || !grant->size || grant->size > grant->span ||
-	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->grant ||
-	    grant->grant >> 62 || grant->exported >= export_count ||
+	    grant->offset > grant->span - grant->size || grant->room > grant->span - grant->offset || !grant->mapping ||
+	    grant->mapping >> 62 || grant->exported >= export_count ||
 	    (grant->address && !export_of(grant->exported)->growable) ||
 	    grant->reserve < grant->span || layout_check(&grant->layout) || layout_bytes(&grant->layout) > grant->size)
 		return error_set(-EPROTO, "the broker sent an invalid grant");
@@ -64,13 +64,13 @@ static void record_open(struct gpub_client *client, struct record *record, const
 	record->timeline = timeline_map_share(timeline);
 	for (int view = 0; view < VIEWS; view++)
 		record_view(client, record, view);
-	atomic_store(&record->state, RECORD_WORD(grant->grant, RECORD_OPEN));
+	atomic_store(&record->state, RECORD_WORD(grant->mapping, RECORD_OPEN));
 	CRASH_POINT(mapping_recorded);
 	pthread_cond_broadcast(&client->changed);
 }
 
 /*
- * Checks the grant, and gives the record slots, and the timeline that came with the grant. fd: the timeline's
+ * Checks the GRANT, and gives the record slots, and the timeline that came with the GRANT. fd: the timeline's
  * descriptor; -1: none; -EMFILE: this process had none left. *timeline: unchanged if there is none. Under client->lock.
  */
 static int grant_prepare(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int fd,
@@ -93,9 +93,9 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 }
 
 /*
- * Keeps a mapping that cannot be closed, and its grant. The broker names that grant again in answers for buffers of
- * the same memory. If mapping_find() did not find the grant, this client would take the mapping for just closed, and
- * request it without end. So if the mapping cannot be listed, the connection is shut down.
+ * Keeps a mapping that cannot be closed. The broker has it, too, and names it again in answers for buffers of the same
+ * memory. If mapping_find() did not find it, this client would take the mapping for just closed, and request it
+ * without end. So if the mapping cannot be listed, the connection is shut down.
  */
 static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 {
@@ -112,7 +112,7 @@ static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 	free(mapping);
 }
 
-static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
+static void mapping_give_back(struct gpub_client *client, struct mapping *mapping)
 {
 	SAVE_ERROR();
 
@@ -120,7 +120,7 @@ static void grant_give_back(struct gpub_client *client, struct mapping *mapping)
 		mapping_keep(client, mapping);
 		return;
 	}
-	call_closed(client, mapping->grant);
+	call_closed(client, mapping->id);
 	free(mapping);
 }
 
@@ -133,8 +133,8 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
 }
 
 /*
- * Adds the mapping to the client, and opens the record. -ESTALE: a disconnect has begun, and may have closed the
- * listed mappings already. -EAGAIN: a reset may have closed the handle. -EPROTO: the grant is listed, and of two
+ * Adds the mapping to the client, and opens the record. -ESTALE: a disconnect has begun, and may have closed the listed
+ * mappings already. -EAGAIN: a reset may have closed the handle. -EPROTO: a mapping with that id is listed, and of two
  * mappings one would never be closed.
  */
 static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
@@ -145,8 +145,8 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	pthread_mutex_lock(&client->lock);
 	if (mapping_is_lost(client, mapping))
 		error = -EAGAIN;
-	else if (mapping_find(client, grant->grant))
-		error = error_set(-EPROTO, "the broker sent a grant that this process has already");
+	else if (mapping_find(client, grant->mapping))
+		error = error_set(-EPROTO, "the broker sent the id of a mapping that this process has already");
 	else
 		error = client->leaving ? -ESTALE : mapping_add(client, mapping);
 	if (!error)
@@ -176,8 +176,8 @@ static int mapping_make(struct gpub_client *client, const struct wire_grant *gra
 	return error;
 }
 
-static void on_new_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
-			 struct timeline_map *timeline)
+static void on_new_mapping(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
+			   struct timeline_map *timeline)
 {
 	struct mapping *mapping = NULL;
 
@@ -187,9 +187,9 @@ static void on_new_grant(struct gpub_client *client, const struct wire_grant *gr
 		return;
 	CRASH_POINT(open_failed);
 	if (mapping)
-		grant_give_back(client, mapping);
+		mapping_give_back(client, mapping);
 	else
-		call_closed(client, grant->grant);
+		call_closed(client, grant->mapping);
 	if (error != -ESTALE)
 		record_refuse(client, record, error);
 }
@@ -202,7 +202,7 @@ static void record_join_closing(struct gpub_client *client, const struct wire_gr
 	record->generation = &client->board.words[grant->buffer];
 	record->live = BOARD_WORD(grant->serial, BOARD_LIVE);
 	atomic_store(&record->serial, grant->serial);
-	atomic_store(&record->state, RECORD_WORD(grant->grant, RECORD_CLOSING));
+	atomic_store(&record->state, RECORD_WORD(grant->mapping, RECORD_CLOSING));
 	pthread_cond_broadcast(&client->changed);
 }
 
@@ -210,12 +210,12 @@ static void record_join_closing(struct gpub_client *client, const struct wire_gr
 static int share(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 		 struct timeline_map *timeline)
 {
-	struct mapping *mapping = mapping_find(client, grant->grant);
+	struct mapping *mapping = mapping_find(client, grant->mapping);
 
 	CRASH_POINT(mapping_shared);
 	if (client->leaving)
 		return 0; /* a disconnect is about to close everything, and no caller waits */
-	if (!mapping) /* our CLOSED crossed the GRANT, and ends the grant in the broker: the acquirer asks again */
+	if (!mapping) /* our CLOSED crossed the GRANT, and ends the mapping in the broker: the acquirer asks again */
 		record_release(client, record, -EAGAIN, "the mapping was just closed");
 	else if (mapping->leaked)
 		return error_set(-EIO, "the mapping of '%s' failed to close before: only a new process can map its "
@@ -241,7 +241,7 @@ static int extend(struct gpub_client *client, const struct wire_grant *grant)
 	if (!client->chunks.count)
 		return 0;
 	pthread_mutex_lock(&client->lock);
-	mapping = client->leaving ? NULL : mapping_find(client, grant->grant);
+	mapping = client->leaving ? NULL : mapping_find(client, grant->mapping);
 	if (mapping && !mapping->closing && !mapping->leaked)
 		error = mapping_extend(client, mapping, grant);
 	pthread_mutex_unlock(&client->lock);
@@ -255,14 +255,14 @@ static void lacks_chunks(struct gpub_client *client, const struct wire_grant *gr
 	struct mapping *mapping;
 
 	pthread_mutex_lock(&client->lock);
-	mapping = client->chunks.count ? mapping_find(client, grant->grant) : NULL;
+	mapping = client->chunks.count ? mapping_find(client, grant->mapping) : NULL;
 	if (mapping && mapping->size < grant->span)
 		mapping_want(client, mapping);
 	pthread_mutex_unlock(&client->lock);
 }
 
-static void on_shared_grant(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
-			    struct timeline_map *timeline)
+static void on_known_mapping(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
+			     struct timeline_map *timeline)
 {
 	if (!error)
 		error = extend(client, grant);
@@ -274,7 +274,7 @@ static void on_shared_grant(struct gpub_client *client, const struct wire_grant 
 	if (!error)
 		return;
 	lacks_chunks(client, grant);
-	call_quiesced(client, grant->grant, grant->serial);
+	call_quiesced(client, grant->mapping, grant->serial);
 	record_refuse(client, record, error);
 }
 
@@ -294,13 +294,13 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(grant_prepared);
 	if (!record && !shared) /* nobody waits for it any more */
-		call_closed(client, grant->grant);
+		call_closed(client, grant->mapping);
 	if (!record)
 		return;
 	if (shared)
-		on_shared_grant(client, grant, record, error, timeline);
+		on_known_mapping(client, grant, record, error, timeline);
 	else
-		on_new_grant(client, grant, record, error, timeline);
+		on_new_mapping(client, grant, record, error, timeline);
 	if (!timeline)
 		return;
 	pthread_mutex_lock(&client->lock);
@@ -310,7 +310,7 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 
 /* ---- notices, replies ---- */
 
-/* If no mapping has the grant, the notice crossed our CLOSED, and there is nothing to do. */
+/* If there is no mapping with the id, the notice crossed our CLOSED, and there is nothing to do. */
 static void on_notice(struct gpub_client *client, const struct wire_grant_id *id)
 {
 	struct mapping *mapping;
@@ -318,7 +318,7 @@ static void on_notice(struct gpub_client *client, const struct wire_grant_id *id
 
 	CRASH_POINT(notice_received);
 	pthread_mutex_lock(&client->lock);
-	mapping = mapping_find(client, id->grant);
+	mapping = mapping_find(client, id->mapping);
 	record = mapping && id->serial ? mapping_record(mapping, id->serial) : NULL;
 	if (record)
 		record_unlinked(client, record);

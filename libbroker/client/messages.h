@@ -2,9 +2,9 @@
 /*
  * messages.h - the client's handlers of the broker's messages.
  *
- * A grant is opened, a notice marks what the broker wants back, and a reply goes to the call that waits for it. The
- * handlers run on the reader's thread (receiver.h), in the order in which the messages were sent. Owns nothing. Never
- * reads the socket, and never closes a mapping that has a record.
+ * A GRANT's memory is opened, a notice marks what the broker wants back, and a reply goes to the call that waits for
+ * it. The handlers run on the reader's thread (receiver.h), in the order in which the messages were sent. Owns nothing.
+ * Never reads the socket, and never closes a mapping that has a record.
  */
 #ifndef GPUB_MESSAGES_H
 #define GPUB_MESSAGES_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record.h - what this process knows of one buffer on one device: its grant, its mapping, its slots.
+ * record.h - what this process knows of one buffer on one device: its mapping, its slots.
  *
- * The state is one word: grant << 2 | enum record_state, M in the model (tests/model/README.md). While a hold
- * (hold.h) exists that was published before the record was found OPEN, all other members stay as they are: a close
- * sets CLOSING first and scans the slots after that. Records are reused for other buffers but never freed, because
- * stale leases lead to them (records.h).
+ * The state is one word: id of the mapping << 2 | enum record_state, rstate and mapping in the model (tests/model/).
+ * While a hold (hold.h) exists that was published before the record was found OPEN, all other members stay as they are:
+ * a close sets CLOSING first and scans the slots after that. Records are reused for other buffers but never freed,
+ * because stale leases lead to them (records.h).
  */
 #ifndef GPUB_RECORD_H
 #define GPUB_RECORD_H
@@ -25,9 +25,9 @@ struct timeline_map;
 
 enum record_state { RECORD_NONE = 0, RECORD_REQUESTED, RECORD_OPEN, RECORD_CLOSING };
 
-#define RECORD_WORD(grant, state) ((uint64_t)(grant) << 2 | (uint64_t)(state))
-#define RECORD_STATE(word)        ((enum record_state)((word) & 3))
-#define RECORD_GRANT(word)        ((word) >> 2)
+#define RECORD_WORD(mapping, state) ((uint64_t)(mapping) << 2 | (uint64_t)(state))
+#define RECORD_STATE(word)          ((enum record_state)((word) & 3))
+#define RECORD_MAPPING(word)        ((word) >> 2)
 
 #define NAME_WORDS  (NAME_SIZE / 8)
 #define SLOT_BLOCKS 12 /* blocks of slots at most; they have 2, 4, 8 ... slots */

@@ -212,7 +212,7 @@ void record_leak(struct gpub_client *client, struct record *record, int error, c
 	mapping_detach(record);
 	timeline_leave(client, record);
 	unlinked_clear(client, record);
-	/* the state has no grant, so that a later notice finds nothing to close */
+	/* the state has no id of a mapping, so that a later notice finds nothing to close */
 	atomic_store(&record->state, RECORD_WORD(0, RECORD_CLOSING));
 	waiters_tell(record, error, text);
 	pthread_cond_broadcast(&client->changed);

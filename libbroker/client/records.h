@@ -49,7 +49,7 @@ void record_unwatch(struct gpub_client *client, struct record *record);
 
 /*
  * For a record whose mapping failed to close: takes it out of table and mapping, and leaves it CLOSING for good. The
- * grant ends with this process. The waiters' record_wait() returns error with text.
+ * mapping ends in the broker with this process. The waiters' record_wait() returns error with text.
  */
 void record_leak(struct gpub_client *client, struct record *record, int error, const char *text);
 

@@ -57,13 +57,13 @@ static void tell(struct gpub_client *client, const struct wire_message *message)
 		call_send(client, message);
 }
 
-void call_closed(struct gpub_client *client, uint64_t grant)
+void call_closed(struct gpub_client *client, uint64_t mapping)
 {
 	struct wire_message message;
 	SAVE_ERROR();
 
 	wire_init(&message, WIRE_CLOSED, 0);
-	message.grant_id.grant = grant;
+	message.grant_id.mapping = mapping;
 	tell(client, &message);
 }
 
@@ -76,13 +76,13 @@ void call_cancel(struct gpub_client *client, uint64_t request)
 	tell(client, &message);
 }
 
-void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
+void call_quiesced(struct gpub_client *client, uint64_t mapping, uint64_t serial)
 {
 	struct wire_message message;
 	SAVE_ERROR();
 
 	wire_init(&message, WIRE_QUIESCED, 0);
-	message.grant_id.grant = grant;
+	message.grant_id.mapping = mapping;
 	message.grant_id.serial = serial;
 	tell(client, &message);
 }

@@ -20,13 +20,13 @@ int call_send(struct gpub_client *client, const struct wire_message *message);
 /* Sends several messages, in as few system calls as possible. Otherwise as call_send(). */
 int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count);
 
-/* Tells the broker that the grant's mapping is closed. */
-void call_closed(struct gpub_client *client, uint64_t grant);
+/* Tells the broker that the mapping with this id is closed. */
+void call_closed(struct gpub_client *client, uint64_t mapping);
 
 /* Asks the broker to end the wait of that request, as if its timeout had passed. */
 void call_cancel(struct gpub_client *client, uint64_t request);
 
 /* Tells the broker that the device is done with the buffer of that serial, and that the mapping stays. */
-void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial);
+void call_quiesced(struct gpub_client *client, uint64_t mapping, uint64_t serial);
 
 #endif

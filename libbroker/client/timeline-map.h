@@ -47,7 +47,7 @@ struct dropped_waits {
 
 struct timeline_map {
 	uint64_t                    serial;     /* serial of the buffer */
-	unsigned                    references; /* number of records, grants and waiting threads with it; 0: unused */
+	unsigned                    references; /* number of records, GRANTs and waiting threads with it; 0: unused */
 	struct gpub_client         *client;
 	const _Atomic uint64_t     *word;       /* the buffer's generation word in the board */
 	const struct board_end     *end;        /* entry in the board that says how the timeline has ended */

@@ -3,7 +3,7 @@
  * timeline-maps.h - the timelines that a client has mapped.
  *
  * Owns the maps: one for each buffer with a timeline that this process has mapped, found by the buffer's serial. A
- * grant creates a map, and records refer to it. A map without a reference is unused, and is destroyed later: its
+ * GRANT creates a map, and records refer to it. A map without a reference is unused, and is destroyed later: its
  * pages are unregistered and unmapped. To unregister a page waits for the process's kernels, as a close does, so it
  * is done in the same calls (gpub_connect(3), "Closing waits"). A page that was never registered is unmapped at once.
  * A map stays if a stream may still use its page: an awaited value is not reached, or a signal has not landed. A
@@ -24,8 +24,8 @@ struct wire_grant;
 void *timeline_page_map(int fd, int protection);
 
 /*
- * The map of the buffer in that grant, with a new reference, which timeline_map_put() removes. Made from the page in
- * fd if there is none. NULL: failed, with the error message set.
+ * Returns the map of the buffer of the GRANT, with a new reference, which timeline_map_put() removes. Made from the
+ * page in fd if there is none. NULL: failed, with the error message set.
  */
 struct timeline_map *timeline_map_get(struct gpub_client *client, const struct wire_grant *grant, int fd);
 void timeline_map_put(struct gpub_client *client, struct timeline_map *map); /* NULL is allowed */

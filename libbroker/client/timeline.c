@@ -27,7 +27,7 @@ static int writer_ask(struct gpub_client *client, struct record *record, const s
 
 	CRASH_POINT(writer_begin);
 	wire_init(&request, WIRE_WRITER, 0);
-	request.grant_id.grant = RECORD_GRANT(atomic_load(&record->state));
+	request.grant_id.mapping = RECORD_MAPPING(atomic_load(&record->state));
 	request.grant_id.serial = map->serial;
 	error = call_broker(client, &request, &reply, fd, NULL);
 	if (!error && *fd < 0)

@@ -50,7 +50,7 @@ static bool record_report(const struct gpub_client *client, const struct record 
 		return true;
 	count = timeline_wait_list(map, record->ordinal, parked);
 	for (unsigned i = !first; i < (first && count ? 1 : count) && room; i++)
-		room = answer_add(answer, &(struct wire_wait){ .grant = RECORD_GRANT(state),
+		room = answer_add(answer, &(struct wire_wait){ .mapping = RECORD_MAPPING(state),
 							       .serial = map->serial,
 							       .value = parked[i].value,
 							       .age_ms = ticks_age_ms(parked[i].ticks, &client->connected,

@@ -113,7 +113,7 @@ int board_find_device(const struct board *board, const uint8_t uuid[16])
 struct seal_terms board_grant_terms(const struct board_header *header, uint64_t session, const struct wire_grant *grant)
 {
 	struct seal_terms terms = { .session = session,
-				    .grant = grant->grant,
+				    .mapping = grant->mapping,
 				    .serial = grant->serial,
 				    .size = grant->size,
 				    .offset = grant->offset,

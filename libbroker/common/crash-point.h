@@ -138,23 +138,23 @@
 	X(BROKER, resized, "a buffer has its new size, the caller not told")               \
 	X(BROKER, acquire_waits, "an acquire waits for its name")                          \
 	X(BROKER, acquire_woken, "its name has come, nothing is granted")                  \
-	X(BROKER, grant_accounted, "a grant is booked, its handle not sealed")             \
+	X(BROKER, grant_accounted, "grant and mapping are booked, the handle is not sealed")             \
 	X(BROKER, handle_sealed, "its sealed handle stands in the board")                  \
 	X(BROKER, memory_sent, "the descriptor of memory is sent, where it has one")       \
 	X(BROKER, grant_sent, "GRANT is sent")                                             \
 	X(BROKER, notice_sent, "a NOTICE is sent")                                         \
-	X(BROKER, closed_received, "CLOSED is read, the grant stands")                     \
-	X(BROKER, closed_accounted, "its grant is over")                                   \
+	X(BROKER, closed_received, "CLOSED is read, the mapping stands")                     \
+	X(BROKER, closed_accounted, "its mapping is over")                                   \
 	X(BROKER, quiesced_received, "QUIESCED is read, the use stands")                   \
-	X(BROKER, idle_accounted, "its use is over")                                       \
+	X(BROKER, quiesced_accounted, "its use is over")                                       \
 	X(BROKER, writer_claimed, "a session may write a timeline, and has no page yet")   \
 	X(BROKER, writer_sent, "it has the page")                                          \
 	X(BROKER, leave_received, "LEAVE is read")                                         \
 	X(BROKER, leave_sent, "LEFT is sent")                                              \
 	X(BROKER, hung_up, "a socket hung up, the session stands")                         \
 	X(BROKER, died, "a pidfd is readable, the session stands")                         \
-	X(BROKER, session_ends, "a session ends, its grants stand")                        \
-	X(BROKER, session_ended, "its grants, timelines and ephemeral buffers are over")   \
+	X(BROKER, session_ends, "a session ends, its mappings stand")                        \
+	X(BROKER, session_ended, "its mappings, timelines and ephemeral buffers are over")   \
 	X(LOOP, clean_submitted, "the device thread has a range to zero")                  \
 	X(LOOP, clean_done, "it is zeroed, and not yet to be had")                         \
 	X(LOOP, release_submitted, "the device thread has memory to free")                 \

@@ -2,9 +2,9 @@
 /*
  * sealed.h - sealed handles: device handles, encrypted for one session.
  *
- * The handle of a grant's allocation travels in the board, and the handle of a chunk that the allocation grew by
+ * The handle of a mapping's allocation travels in the board, and the handle of a chunk that the allocation grew by
  * travels in a MEMORY message. The cipher is XChaCha20-Poly1305 (libsodium) under the session's key, with a random
- * nonce. The terms of the grant are the associated data, so a sealed handle opens only for its session, its grant and
+ * nonce. The terms are the associated data, so a sealed handle opens only for its session, its mapping and
  * exactly these terms. All clients may read all sealed handles. Owns nothing and keeps no key. sodium_init() must
  * have run.
  */
@@ -23,7 +23,7 @@
 struct seal_terms {
 	uint8_t  instance[16];    /* board_header.instance_id */
 	uint8_t  device_uuid[16]; /* of the device that has the memory */
-	uint64_t session, grant, serial; /* ids, and the buffer's serial */
+	uint64_t session, mapping, serial; /* ids, and the buffer's serial */
 	uint64_t size, offset, address;  /* as in the GRANT (struct wire_grant) */
 	uint32_t rights, version;        /* GPUB_READ, GPUB_WRITE; WIRE_VERSION */
 	uint32_t exported, reserved;     /* enum export_kind; 0 */

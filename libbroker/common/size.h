@@ -20,7 +20,7 @@ const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX]);
 /* Writes a size in the short form of options and table columns, such as "64M", "1.5G" or "100B". Returns `text`. */
 const char *size_short(uint64_t bytes, char text[SIZE_TEXT_MAX]);
 
-/* The ending of a noun after a count: "1 grant", "2 grants". */
+/* The ending of a noun after a count: "1 mapping", "2 mappings". */
 #define PLURAL(count) ((count) == 1 ? "" : "s")
 
 /* Returns `bytes` rounded up to whole granules, or 0 if the result exceeds 64 bits. granule: a power of two. */

@@ -58,7 +58,7 @@ enum wire_traits {
 	ROW(STAT, 6, CLIENT, INFO, BODY(name), 1, 0)							\
 	/* Asks for the right to map a buffer. */							\
 	ROW(ACQUIRE, 7, CLIENT, GRANT, BODY(acquire), 1, 0)						\
-	/* The client has closed the mapping of a grant. */						\
+	/* The client has closed a mapping. */								\
 	ROW(CLOSED, 8, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
 	/* Asks for the right to signal a buffer's timeline. The answer carries its writable page. */	\
 	ROW(WRITER, 9, CLIENT, DONE, BODY(grant_id), 0, 0)						\
@@ -88,7 +88,7 @@ enum wire_traits {
 	ROW(TICKET, 21, BROKER, NONE, BODY(ticket), 0, 0)						\
 	/* Asks for the right to map the buffer of a ticket. */						\
 	ROW(REDEEM, 22, CLIENT, GRANT, BODY(redeem), 0, 0)						\
-	/* The device is done with all leases of a buffer. The client keeps the grant's mapping. */	\
+	/* The device is done with all leases of a buffer. The client keeps the mapping. */		\
 	ROW(QUIESCED, 23, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
 	/* Makes the broker ask all clients for their waits. Answered when the status file has them. */	\
 	ROW(REFRESH, 24, CLIENT, DONE, 0, 0, 0)								\
@@ -102,7 +102,7 @@ enum wire_traits {
 	ROW(PART, 28, BROKER, NONE, BODY(part), 0, 0)							\
 	/* The end of a file: all PARTs are sent. */							\
 	ROW(VIEW, 29, BROKER, NONE, BODY(view), 0, 0)							\
-	/* Adds rights to a buffer that the session uses. */						\
+	/* Adds rights to a grant of the session. */							\
 	ROW(RIGHTS, 30, CLIENT, DONE, BODY(rights), 0, 0)						\
 	/* Seals a buffer: from now on no session gets the right to write to it. */			\
 	ROW(SEAL, 31, CLIENT, DONE, BODY(name), 1, 0)							\
@@ -183,7 +183,7 @@ struct wire_acquire {
 struct wire_info {
 	uint64_t size, generation;
 	uint32_t device, mode, owner, group, state, grants, flags;
-	uint32_t orphaned; /* grants closed by untrusted sessions, which last until the sessions' processes die */
+	uint32_t orphaned; /* grants under orphaned mappings, which last until the sessions' processes die */
 	gpub_layout layout;
 	uint64_t reserve; /* bytes that the buffer may grow to; 0: it cannot grow */
 };
@@ -197,11 +197,11 @@ struct wire_listed {
 #define WIRE_NO_HANDLE UINT32_MAX
 
 struct wire_grant {
-	uint64_t grant, serial; /* id of the grant; serial of the buffer */
+	uint64_t mapping, serial; /* id of the mapping; serial of the buffer */
 	uint64_t size, offset;  /* bytes of the buffer, and from the beginning of its allocation */
 	uint64_t span;          /* bytes of the allocation with all its chunks */
 	uint32_t buffer;        /* index of the buffer's word in the board */
-	uint32_t place;         /* of the sealed handle in the board; WIRE_NO_HANDLE: the session has the grant */
+	uint32_t place;         /* of the sealed handle in the board; WIRE_NO_HANDLE: the session has the mapping */
 	uint32_t rights;        /* GPUB_READ, GPUB_WRITE: those that the session has asked for; RIGHTS adds more */
 	uint32_t flags;         /* as gpub_info.flags */
 	uint32_t owner_device;  /* the device that has the memory: the broker's index */
@@ -215,18 +215,18 @@ struct wire_grant {
 };
 
 struct wire_memory {
-	uint64_t grant;        /* id of the grant whose allocation has the chunk */
+	uint64_t mapping;      /* id of the mapping whose allocation has the chunk */
 	uint64_t offset, span; /* bytes: from the beginning of the allocation to the chunk, and of the chunk */
 };
 
 struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */
-	uint64_t grant;
+	uint64_t mapping;
 	uint64_t serial; /* of the buffer; CLOSED: unused; 0 in a NOTICE: the client should close the whole mapping */
 };
 
 struct wire_rights {
-	uint64_t grant, serial; /* of the session's use of the buffer */
-	uint32_t rights;        /* GPUB_READ, GPUB_WRITE: rights to add to the use */
+	uint64_t mapping, serial; /* of the session's grant of the buffer */
+	uint32_t rights;          /* GPUB_READ, GPUB_WRITE: rights to add to the grant */
 };
 
 struct wire_rename {
@@ -282,7 +282,7 @@ struct wire_redeem {
 
 /* A wait of the client process, on a stream or in a thread, until a buffer's timeline reaches a value. */
 struct wire_wait {
-	uint64_t grant, serial; /* of the client's use of the buffer */
+	uint64_t mapping, serial; /* of the client's grant of the buffer */
 	uint64_t value;  /* the wait ends when the timeline reaches this value */
 	uint64_t age_ms; /* how long the wait has lasted */
 };

@@ -15,7 +15,7 @@
  *
  * Owns the verdicts, and a page with the words on which private streams wait. Blocks no stream for longer than
  * PARKED_US, and none in a program that returns all its leases in stream order. Never reports a close as done if the
- * driver did not: the caller then keeps the grant for ever (docs/lifetime.md, "Close").
+ * driver did not: the caller then keeps the mapping for ever (docs/lifetime.md, "Close").
  */
 #include <errno.h>
 #include <pthread.h>

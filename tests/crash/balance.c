@@ -34,7 +34,7 @@ static const char *sessions_wrong(const json_t *text, pid_t survivor)
 		return "there are sessions of clients that are gone";
 	if (number(json_array_get(sessions, 0), "pid") != survivor)
 		return "the survivor's session is gone";
-	return number(json_array_get(sessions, 0), "grants") ? "the survivor holds grants" : NULL;
+	return number(json_array_get(sessions, 0), "mappings") ? "the survivor holds mappings" : NULL;
 }
 
 static const char *counters_wrong(const json_t *counters)
@@ -43,8 +43,9 @@ static const char *counters_wrong(const json_t *counters)
 		return "allocations made and freed differ";
 	if (number(counters, "bytes_made") != number(counters, "bytes_freed"))
 		return "bytes made and freed differ";
-	if (number(counters, "grants_opened") != number(counters, "grants_closed") + number(counters, "grants_died"))
-		return "grants opened and ended differ";
+	if (number(counters, "mappings_opened") !=
+	    number(counters, "mappings_closed") + number(counters, "mappings_died"))
+		return "mappings opened and ended differ";
 	if (number(counters, "sessions_opened") !=
 	    number(counters, "sessions_left") + number(counters, "sessions_died") + 1)
 		return "sessions opened and ended differ";

@@ -16,7 +16,7 @@ void balance_broker(struct broker_process *broker);
 
 /*
  * Has the survivor unlink what the others left, and waits until the status shows nothing but the survivor: no other
- * session, no grant, no buffer, no memory; every counter of what was made equal to that of what ended. NULL, or what
+ * session, no mapping, no buffer, no memory; every counter of what was made equal to that of what ended. NULL, or what
  * is wrong with them after ten seconds. Buffers that were to go with their creator must go by themselves.
  */
 const char *balance_wrong(const struct broker_process *broker, struct puppet *survivor);

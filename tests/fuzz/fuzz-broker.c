@@ -3,7 +3,7 @@
  * fuzz-broker.c - what clients may do to a broker.
  *
  * Each input has a whole broker on the host device in this process, whose loop turns between the input's steps, and up
- * to four peers, which connect, greet, say anything, read or not, and go. Beside them an honest client holds a grant
+ * to four peers, which connect, greet, say anything, read or not, and go. Beside them an honest client holds a mapping
  * that nobody else may end, and must be served to the last (invariants 2, 3 and 5). After each input everybody is gone,
  * every name is taken away, and the accounts must be empty.
  *
@@ -168,7 +168,7 @@ static void honest_check(void)
 {
 	struct session *session = session_find(&broker, honest.welcomed.session);
 	struct wire_message message, answer;
-	struct grant *grant;
+	struct mapping *mapping;
 	uint64_t word;
 
 	if (honest_was_evicted())
@@ -179,8 +179,8 @@ static void honest_check(void)
 	honest_ask(&message, &answer);
 	if (honest_was_evicted())
 		return;
-	grant = grant_find(&session->grants, held.grant);
-	FUZZ_HOLDS(grant && grant->allocation->state != ALLOCATION_FREEING, "the honest client's grant was ended by another");
+	mapping = mappings_find(&session->mappings, held.mapping);
+	FUZZ_HOLDS(mapping && mapping->allocation->state != ALLOCATION_FREEING, "the honest client's mapping was ended by another");
 	word = atomic_load(&honest.board.words[held.buffer]);
 	/* a rename or a resize begins another generation, and only who rules the buffer may do either */
 	FUZZ_HOLDS(ruled ? word >> 2 >= held.serial : word >> 2 == held.serial,
@@ -197,10 +197,10 @@ static void honest_close(void)
 	if (ruled)
 		return;
 	wire_init(&message, WIRE_CLOSED, 0);
-	message.grant_id.grant = held.grant;
+	message.grant_id.mapping = held.mapping;
 	peer_say(&honest, &message, WIRE_SIZE);
 	finish();
-	FUZZ_HOLDS(!session->grants.by_id, "the honest client's own CLOSED does not end its grant");
+	FUZZ_HOLDS(!session->mappings.by_id, "the honest client's own CLOSED does not end its mapping");
 }
 
 /* ---- steps ---- */
@@ -500,10 +500,10 @@ static void accounting_check(void)
 {
 	FUZZ_HOLDS(is_idle, "a broker that stops does not come to rest");
 	FUZZ_HOLDS(broker_balanced(&broker), "the accounting is not balanced");
-	FUZZ_HOLDS(!broker.waiting->count && !broker.registry->grant_count && !broker.registry->buffer_count &&
+	FUZZ_HOLDS(!broker.waiting->count && !broker.registry->mapping_count && !broker.registry->buffer_count &&
 			   !broker.memory->bytes,
-		   "the registry is not empty: %u wait, %u grants, %u buffers", broker.waiting->count,
-		   broker.registry->grant_count, broker.registry->buffer_count);
+		   "the registry is not empty: %u wait, %u mappings, %u buffers", broker.waiting->count,
+		   broker.registry->mapping_count, broker.registry->buffer_count);
 	FUZZ_HOLDS(!broker.accounting->accounts, "somebody is still charged for something");
 	for (uint32_t i = 0; i < broker.config->buffers; i++)
 		FUZZ_HOLDS((atomic_load(&broker.board->board.words[i]) & 3) == BOARD_FREE,

@@ -10,14 +10,17 @@ struct ticket peers_ticket;
 
 /* ---- receiving ---- */
 
-/* As long as the grant is open its sealed handle stands in the board: it opens for this peer, and for exactly these terms. */
+/*
+ * As long as the mapping is open its sealed handle stands in the board: it opens for this peer, and for exactly these
+ * terms.
+ */
 static void grant_check(const struct peer *peer, struct broker *broker, const struct wire_grant *grant)
 {
 	const struct session *session = peer_session(peer, broker);
 	const struct board_header *header = peer->board.header;
 	struct device_handle handle;
 	struct seal_terms terms = { .session = peer->welcomed.session,
-				      .grant = grant->grant,
+				      .mapping = grant->mapping,
 				      .serial = grant->serial,
 				      .size = grant->size,
 				      .offset = grant->offset,
@@ -25,17 +28,17 @@ static void grant_check(const struct peer *peer, struct broker *broker, const st
 				      .version = WIRE_VERSION,
 				      .exported = grant->exported };
 
-	bool shared = grant->place == WIRE_NO_HANDLE; /* the session has the grant, and its sealed handle came before */
+	bool shared = grant->place == WIRE_NO_HANDLE; /* the session has the mapping, and its sealed handle came before */
 
 	FUZZ_HOLDS((shared || grant->place < header->handles) && grant->buffer < header->buffers &&
 			   grant->owner_device < header->devices && grant->offset + grant->size <= grant->span,
 		   "a grant leaves the board or its memory");
-	if (shared || !session || !grant_find(&session->grants, grant->grant))
+	if (shared || !session || !mappings_find(&session->mappings, grant->mapping))
 		return;
 	memcpy(terms.instance, header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, sizeof terms.device_uuid);
 	FUZZ_HOLDS(!handle_unseal(&handle, &terms, &peer->board.handles[grant->place], peer->welcomed.key),
-		   "the sealed handle of an open grant does not open");
+		   "the sealed handle of an open mapping does not open");
 }
 
 static void on_welcome(struct peer *peer, const struct wire_message *message, int fd)
@@ -120,8 +123,8 @@ static void compose_grant(const struct peer *peer, struct input *input, struct w
 	uint8_t byte = input_byte(input);
 	const struct wire_grant *known = &peer->grants[byte % PEER_GRANTS];
 
-	/* grants and serials are small numbers: guessing is no secret's end */
-	id->grant = byte < 0xc0 ? known->grant : byte == 0xff ? input_u64(input) : byte & 0x1f;
+	/* ids of mappings and serials are small numbers: guessing is no secret's end */
+	id->mapping = byte < 0xc0 ? known->mapping : byte == 0xff ? input_u64(input) : byte & 0x1f;
 	id->serial = byte < 0xb0 ? known->serial : input_byte(input);
 }
 
@@ -161,7 +164,7 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 		message->change.group = (uint32_t)CHOOSE(input, 5000, 5001, 4000, 0);
 		break;
 	case WIRE_RIGHTS:
-		compose_grant(peer, input, &message->grant_id); /* both begin with grant and serial */
+		compose_grant(peer, input, &message->grant_id); /* both begin with mapping and serial */
 		message->rights.rights = (uint32_t)CHOOSE(input, 1, 2, 3, 0, 4);
 		break;
 	case WIRE_RENAME:
@@ -315,7 +318,7 @@ void peer_become(const struct peer *peer, struct broker *broker, uid_t uid)
 {
 	struct session *session = peer_session(peer, broker);
 
-	if (!session || session->grants.by_id)
+	if (!session || session->mappings.by_id)
 		return;
 	fair_leave(&session->place);
 	session->who.uid = session->outbox.owner.uid = uid;

@@ -11,7 +11,7 @@
 #include "fuzz.h"
 
 #include "broker/core/broker.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "common/socket.h"
 
 #define PEER_GRANTS 8

@@ -41,7 +41,7 @@ static struct {
 	int                 sock;
 	struct wire_message asked; /* what the client said last */
 	struct wire_grant   granted;
-	uint64_t            next_grant, next_serial;
+	uint64_t            next_mapping, next_serial;
 	int                 page; /* the last timeline's */
 } now;
 
@@ -96,19 +96,19 @@ static void page_renew(unsigned how)
 
 static void grant_fill(struct wire_grant *grant)
 {
-	*grant = (struct wire_grant){ .grant = ++now.next_grant,
+	*grant = (struct wire_grant){ .mapping = ++now.next_mapping,
 				      .serial = ++now.next_serial,
 				      .size = 4096,
 				      .span = SPAN,
 				      .reserve = 4 * SPAN,
 				      .buffer = (uint32_t)now.next_serial % BUFFERS,
-				      .place = (uint32_t)now.next_grant % TICKETS,
+				      .place = (uint32_t)now.next_mapping % TICKETS,
 				      .rights = GPUB_READ | GPUB_WRITE };
 }
 
 static struct seal_terms terms_of(const struct wire_grant *grant)
 {
-	struct seal_terms terms = { .session = SESSION, .grant = grant->grant, .version = WIRE_VERSION, .exported = grant->exported };
+	struct seal_terms terms = { .session = SESSION, .mapping = grant->mapping, .version = WIRE_VERSION, .exported = grant->exported };
 
 	memcpy(terms.instance, board.header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board.header->device[grant->owner_device % DEVICE_MAX].uuid,
@@ -128,13 +128,13 @@ static void grant_seal(const struct wire_grant *grant, const struct device_handl
 	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
 }
 
-/* A chunk: with the descriptor of the memory, or of something else, or none; for this grant, or for another. */
+/* A chunk: with the descriptor of the memory, or of something else, or none; for this mapping, or for another. */
 static void send_memory(const struct wire_grant *grant, uint64_t offset, unsigned how)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_MEMORY, 0);
-	message.memory.grant = how % 8 == 1 ? grant->grant + 1 : grant->grant;
+	message.memory.mapping = how % 8 == 1 ? grant->mapping + 1 : grant->mapping;
 	message.memory.offset = offset;
 	message.memory.span = how % 8 == 5 ? SPAN / 2 : SPAN;
 	if (how % 8 == 6)
@@ -144,7 +144,7 @@ static void send_memory(const struct wire_grant *grant, uint64_t offset, unsigne
 		send_message(&message, vmm_descriptor);
 }
 
-/* The buffer of the last grant grew, as the client is told: it has the grant, and gets what is new. */
+/* The buffer of the last grant grew, as the client is told: it has the mapping, and gets what is new. */
 static void send_growth(unsigned how)
 {
 	struct wire_message message;
@@ -297,7 +297,7 @@ static void send_notice(void)
 	uint8_t which = input_byte(&now.script);
 
 	wire_init(&message, WIRE_NOTICE, 0);
-	message.grant_id.grant = which < 0xc0 ? now.granted.grant - which % 4 : input_u64(&now.script);
+	message.grant_id.mapping = which < 0xc0 ? now.granted.mapping - which % 4 : input_u64(&now.script);
 	send_message(&message, which & 1 ? listener : -1);
 }
 

@@ -141,7 +141,7 @@ static json_t *kept_array(const json_t *array, const char *const *keys)
 static json_t *status_kept(void)
 {
 	static const char *const buffer[] = { "name", "generation", "state", "owner", "mode", "grants", "held", NULL };
-	static const char *const session[] = { "session", "pid", "state", "grants", NULL };
+	static const char *const session[] = { "session", "pid", "state", "mappings", NULL };
 	static const char *const user[] = { "uid", "used", NULL };
 	json_t *text = status_json(&arena_broker), *held = json_object();
 
@@ -332,7 +332,7 @@ static void hunt(void)
 		WANT(all_bytes_are(bytes, SIZE, 0));
 		memset(bytes, 0xee, SIZE);
 		munmap(bytes, SIZE);
-		WANT(!speaker_closed(&hunter, grant.grant));
+		WANT(!speaker_closed(&hunter, grant.mapping));
 	}
 	WANT(!error);
 	for (int i = 0; i < COUNT; i++) {

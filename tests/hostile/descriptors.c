@@ -134,7 +134,7 @@ static void resize_own_timeline(void)
 	WANT(!speaker_create(&s, "attacker/timeline", 4096, 0600, GPUB_TIMELINE));
 	WANT(!speaker_acquire(&s, "attacker/timeline", BOTH, &grant));
 	wire_init(&message, WIRE_WRITER, 0);
-	message.grant_id.grant = grant.grant;
+	message.grant_id.mapping = grant.mapping;
 	message.grant_id.serial = grant.serial;
 	WANT(!speaker_ask(&s, &message, &answer, &page) && page >= 0);
 	WANT(pwrite(page, &grant, sizeof grant, 0) == sizeof grant);
@@ -250,7 +250,7 @@ static void keep_memory(void)
 	WANT(bytes && kept >= 0 && !bytes[0]);
 	WANT(ftruncate(kept, 0) && ftruncate(kept, 4 * SECRET_SIZE));
 	bytes[0] = 0x42;
-	WANT(!speaker_closed(&s, grant.grant) && !speaker_named(&s, WIRE_UNLINK, "attacker/kept"));
+	WANT(!speaker_closed(&s, grant.mapping) && !speaker_named(&s, WIRE_UNLINK, "attacker/kept"));
 	hold();
 	WANT(!memmem(bytes, grant.span, stage->canary, CANARY_SIZE) && !memchr(bytes, SHOWN_BYTE, 64));
 	want_served(&s);

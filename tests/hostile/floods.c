@@ -231,7 +231,7 @@ static void wake_a_million(void)
 
 /* ---- grants, notices, buffers, tickets: up to the quota ---- */
 
-/* Of its own buffer, by a ticket: each time it is redeemed that is another grant. */
+/* Of its own buffer, by a ticket: each time it is redeemed that is another grant, in a mapping of its own. */
 static int take_grants(struct speaker *s, const char *name, int wanted)
 {
 	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TICKET_ANY_USER };
@@ -278,7 +278,9 @@ static void never_read_notices(void)
 	speaker_end(&owner);
 }
 
-/* Grants on another user's buffer, of many sessions, which send CLOSED: each grant is orphaned. */
+/*
+ * Grants of another user's buffer, of many sessions, which send CLOSED: each grant is then under an orphaned mapping.
+ */
 static void hold_for_many(void)
 {
 	static struct speaker s[64];
@@ -288,7 +290,7 @@ static void hold_for_many(void)
 		join(&s[i]);
 		for (int j = 0; j < 40; j++) {
 			WANT(!speaker_acquire(&s[i], GIVEN, BOTH, &grant));
-			WANT(!speaker_closed(&s[i], grant.grant));
+			WANT(!speaker_closed(&s[i], grant.mapping));
 		}
 	}
 	want_served(&s[63]);
@@ -380,7 +382,7 @@ const struct attack floods[] = {
 	{ "takes grants", "no more than its quota", .run = take_all_grants, .during = others_get_a_session,
 	  .flags = NEEDS_USERS },
 	{ "never reads notices", "one a grant is not too many", .run = never_read_notices },
-	{ "has many orphaned grants", "invariant 10: they end with their processes", .prepare = make_given,
+	{ "has many orphaned mappings", "invariant 10: they end with their processes", .prepare = make_given,
 	  .run = hold_for_many, .flags = NEEDS_USERS },
 	{ "fills the device", "no more than its quota, and others get memory", .run = fill_memory,
 	  .during = others_get_memory, .flags = NEEDS_USERS },

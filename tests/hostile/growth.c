@@ -128,7 +128,7 @@ static void keep_what_is_cut_off(void)
 	join(&s);
 	WANT(!speaker_acquire(&s, SHARED, BOTH, &grant) && grant.span == 2 * STEP);
 	WANT(resize_to(&s, SHARED, STEP) == -EACCES && resize_to(&s, SHARED, RESERVE) == -EACCES);
-	WANT(!speaker_closed(&s, grant.grant));
+	WANT(!speaker_closed(&s, grant.mapping));
 	want_served(&s);
 	hold();
 	speaker_end(&s);

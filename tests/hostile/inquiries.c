@@ -58,14 +58,14 @@ static void refresh(struct speaker *s)
 	WANT(next_of(s, WIRE_DONE).request == 99);
 }
 
-static struct wire_message waits_of(unsigned count, uint64_t grant, uint64_t serial)
+static struct wire_message waits_of(unsigned count, uint64_t mapping, uint64_t serial)
 {
 	struct wire_message message = speaker_message(WIRE_WAITS, "");
 
 	message.waits.count = count;
 	for (unsigned i = 0; i < WIRE_WAITS_MAX; i++)
 		message.waits.wait[i] = (struct wire_wait){
-			.grant = grant, .serial = serial, .value = UINT64_MAX - i, .age_ms = UINT64_MAX
+			.mapping = mapping, .serial = serial, .value = UINT64_MAX - i, .age_ms = UINT64_MAX
 		};
 	return message;
 }
@@ -83,17 +83,17 @@ static void claim(void)
 	hold_timeline(&s, &grant);
 	say_refresh(&asker);
 	next_of(&s, WIRE_INQUIRE);
-	message = waits_of(WIRE_WAITS_MAX, grant.grant, 0);
+	message = waits_of(WIRE_WAITS_MAX, grant.mapping, 0);
 	message.waits.more = 1;
 	for (uint64_t i = 0; i < WIRE_WAITS_MAX; i++)
 		message.waits.wait[i].serial = grant.serial + i - WIRE_WAITS_MAX;
 	WANT(!speaker_say(&s, &message));
 	for (uint64_t i = 0; i < WIRE_WAITS_MAX; i++) {
-		message.waits.wait[i].grant = grant.grant + i - WIRE_WAITS_MAX;
+		message.waits.wait[i].mapping = grant.mapping + i - WIRE_WAITS_MAX;
 		message.waits.wait[i].serial = grant.serial;
 	}
 	WANT(!speaker_say(&s, &message));
-	message = waits_of(1, grant.grant, grant.serial);
+	message = waits_of(1, grant.mapping, grant.serial);
 	WANT(!speaker_say(&s, &message));
 	WANT(next_of(&asker, WIRE_DONE).request == 99);
 	atomic_store(&stage->number[0], grant.serial);
@@ -142,7 +142,7 @@ static void answer_unasked(void)
 	hold_timeline(&s, &grant);
 	say_refresh(&asker);
 	next_of(&s, WIRE_INQUIRE);
-	message = waits_of(WIRE_WAITS_MAX, grant.grant, grant.serial);
+	message = waits_of(WIRE_WAITS_MAX, grant.mapping, grant.serial);
 	message.waits.more = 1;
 	for (unsigned i = 0; i <= WIRE_WAITS_ANSWER; i++)
 		WANT(!speaker_say(&s, &message));

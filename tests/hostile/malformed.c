@@ -387,15 +387,15 @@ static void close_twice(void)
 	WANT(!speaker_create(&s, "attacker/twice", 4096, 0600, 0));
 	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &first));
 	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &second));
-	WANT(first.grant == second.grant && second.place == WIRE_NO_HANDLE);
+	WANT(first.mapping == second.mapping && second.place == WIRE_NO_HANDLE);
 	for (int i = 0; i < 3; i++)
-		WANT(!speaker_closed(&s, first.grant));
+		WANT(!speaker_closed(&s, first.mapping));
 	WANT(!speaker_acquire(&s, "attacker/twice", BOTH, &second));
-	WANT(first.grant != second.grant && second.place != WIRE_NO_HANDLE);
-	WANT(!speaker_closed(&other, second.grant));
+	WANT(first.mapping != second.mapping && second.place != WIRE_NO_HANDLE);
+	WANT(!speaker_closed(&other, second.mapping));
 	want_served(&other);
-	WANT(!speaker_closed(&s, second.grant));
-	WANT(!speaker_closed(&s, second.grant));
+	WANT(!speaker_closed(&s, second.mapping));
+	WANT(!speaker_closed(&s, second.mapping));
 	want_served(&s);
 	speaker_end(&s);
 	speaker_end(&other);
@@ -415,14 +415,14 @@ static void writers(void)
 	join(&s);
 	WANT(!speaker_acquire(&s, SHOWN, GPUB_READ, &shown));
 	wire_init(&message, WIRE_WRITER, 0);
-	message.grant_id.grant = shown.grant;
+	message.grant_id.mapping = shown.mapping;
 	message.grant_id.serial = shown.serial;
 	WANT(speaker_ask(&s, &message, &answer, NULL) == -EACCES);
 	message.grant_id.serial++;
 	WANT(speaker_ask(&s, &message, &answer, NULL) == -EINVAL);
 	message.grant_id.serial = shown.serial;
-	for (message.grant_id.grant = 0; message.grant_id.grant < 500; message.grant_id.grant++)
-		if (message.grant_id.grant != shown.grant)
+	for (message.grant_id.mapping = 0; message.grant_id.mapping < 500; message.grant_id.mapping++)
+		if (message.grant_id.mapping != shown.mapping)
 			WANT(speaker_ask(&s, &message, &answer, NULL) == -EINVAL);
 	speaker_end(&s);
 }
@@ -511,8 +511,8 @@ static void leave_and_go_on(void)
 	WANT(!speaker_create(&s, "attacker/left", 4096, 0600, 0));
 	WANT(!speaker_acquire(&s, "attacker/left", BOTH, &grant));
 	WANT(!speaker_say(&s, &leave));
-	WANT(!speaker_closed(&s, grant.grant));
-	WANT(!speaker_closed(&s, grant.grant));
+	WANT(!speaker_closed(&s, grant.mapping));
+	WANT(!speaker_closed(&s, grant.mapping));
 	WANT(!speaker_say(&s, &stat));
 	want_cut(&s);
 	join(&s);
@@ -531,9 +531,9 @@ const struct attack malformed[] = {
 	{ "noise", "nor do six thousand random requests", .run = say_noise },
 	{ "greetings", "no other nonce, process or message than the right one is welcomed", .run = greetings },
 	{ "half-closed", "sockets shut down on one side keep nothing", .run = halves },
-	{ "closes another's grants", "invariant 3: none ends by it, each is counted", .run = close_others,
+	{ "closes another's mappings", "invariant 3: none ends by it, each is counted", .run = close_others,
 	  .after = others_are_counted },
-	{ "closes twice", "invariant 3: a grant ends once", .run = close_twice, .after = twice_is_counted },
+	{ "closes twice", "invariant 3: a mapping ends once", .run = close_twice, .after = twice_is_counted },
 	{ "claims timelines", "a session that may only read, or has no grant, gets no page to write", .run = writers,
 	  .flags = NEEDS_USERS },
 	{ "evicts others", "only one's own sessions can be evicted", .run = evict_others, .flags = NEEDS_USERS },

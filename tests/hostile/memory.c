@@ -47,7 +47,7 @@ static void say_closed_and_keep(void)
 	uint8_t *bytes = map_given(&s, &grant);
 
 	for (int i = 0; i < 3; i++)
-		WANT(!speaker_closed(&s, grant.grant));
+		WANT(!speaker_closed(&s, grant.mapping));
 	want_served(&s);
 	write_for_ever(bytes);
 }
@@ -59,7 +59,7 @@ static void say_quiesced_and_keep(void)
 	uint8_t *bytes = map_given(&s, &grant);
 
 	for (int i = 0; i < 3; i++)
-		WANT(!speaker_quiesced(&s, grant.grant, grant.serial));
+		WANT(!speaker_quiesced(&s, grant.mapping, grant.serial));
 	want_served(&s);
 	write_for_ever(bytes);
 }
@@ -80,7 +80,7 @@ static void leave_and_keep(void)
 	struct speaker s;
 	uint8_t *bytes = map_given(&s, &grant);
 
-	WANT(!speaker_closed(&s, grant.grant));
+	WANT(!speaker_closed(&s, grant.mapping));
 	WANT(!speaker_ask(&s, &leave, &answer, NULL) && answer.type == WIRE_LEFT);
 	speaker_end(&s);
 	write_for_ever(bytes);
@@ -109,7 +109,7 @@ static void another_holds_and_dies(void (*meanwhile)(struct speaker *s), struct 
 	if (!pid) {
 		join(&own);
 		WANT(!speaker_acquire(&own, GIVEN, BOTH, &grant));
-		WANT(!speaker_closed(&own, grant.grant));
+		WANT(!speaker_closed(&own, grant.mapping));
 		want_served(&own);
 		WANT(write(told[1], "!", 1) == 1);
 		for (;;)
@@ -129,19 +129,19 @@ static void close_twenty(struct speaker *s)
 
 	for (int i = 0; i < 20; i++) {
 		WANT(!speaker_acquire(s, GIVEN, BOTH, &more));
-		WANT(!speaker_closed(s, more.grant));
+		WANT(!speaker_closed(s, more.mapping));
 	}
 	want_served(s);
 }
 
-/* Of its many grants one orphaned grant is kept for this session alone: it ends neither with them nor with another session's. */
+/* Of its many mappings one orphaned mapping is kept for this session alone: it ends neither with them nor with another session's. */
 static void close_many_and_keep(void)
 {
 	struct wire_grant grant;
 	struct speaker s;
 	uint8_t *bytes = map_given(&s, &grant);
 
-	WANT(!speaker_closed(&s, grant.grant));
+	WANT(!speaker_closed(&s, grant.mapping));
 	another_holds_and_dies(close_twenty, &s);
 	write_for_ever(bytes);
 }
@@ -157,7 +157,7 @@ static void close_behind_another(void)
 	another_holds_and_dies(close_twenty, &s);
 	WANT(!speaker_acquire(&s, GIVEN, BOTH, &grant));
 	bytes = speaker_map(&s, &grant);
-	WANT(bytes && !speaker_closed(&s, grant.grant));
+	WANT(bytes && !speaker_closed(&s, grant.mapping));
 	want_served(&s);
 	write_for_ever(bytes);
 }
@@ -192,7 +192,7 @@ static void write_own_after_free(void)
 	uint8_t *bytes = map_own(&s, &grant);
 	uint64_t end = now_us() + 300000;
 
-	WANT(!speaker_closed(&s, grant.grant));
+	WANT(!speaker_closed(&s, grant.mapping));
 	WANT(!speaker_named(&s, WIRE_UNLINK, OWN));
 	for (uint8_t byte = 1; now_us() < end; byte++) {
 		memset(bytes, byte, OWN_SIZE);
@@ -218,7 +218,7 @@ static void resize_own(void)
 		WANT(tested_export()->by_descriptor ? ftruncate(s.memory_fd, sizes[i]) && errno == EPERM :
 						      !truncate(name, sizes[i]));
 		munmap(bytes, OWN_SIZE);
-		WANT(!speaker_closed(&s, grant.grant));
+		WANT(!speaker_closed(&s, grant.mapping));
 		WANT(!speaker_named(&s, WIRE_UNLINK, OWN));
 		speaker_end(&s);
 	}
@@ -251,7 +251,7 @@ const struct attack memory[] = {
 	MAPPED("ignores the notice", "invariant 2: nor its silence", keep),
 	MAPPED("leaves and keeps the mapping", "invariant 2: nor does its leaving", leave_and_keep),
 	MAPPED("hangs up and keeps the mapping", "invariant 9: nor its hanging up", hang_up_and_keep),
-	MAPPED("closes many and keeps the mapping", "nor the end of many grants on it", close_many_and_keep),
+	MAPPED("closes many and keeps the mapping", "nor the end of many mappings of it", close_many_and_keep),
 	MAPPED("closes behind another", "nor the death of another process that had it", close_behind_another),
 	{ "writes its memory after the free", "invariant 6: what others get later is zeros all the same",
 	  .run = write_own_after_free, .flags = HURTS_ITSELF },

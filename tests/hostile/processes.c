@@ -43,7 +43,7 @@ static void say(struct life *life, enum wire_type type)
 	if (type == WIRE_CREATE)
 		message.create.flags = GPUB_TIMELINE;
 	if (type == WIRE_WRITER || type == WIRE_CLOSED || type == WIRE_QUIESCED) {
-		message.grant_id.grant = life->grant.grant;
+		message.grant_id.mapping = life->grant.mapping;
 		message.grant_id.serial = life->grant.serial;
 	}
 	if (type == WIRE_REDEEM)
@@ -263,7 +263,7 @@ static void speak_for_another(void)
 	WANT(speaker_map(&session, &grant));
 	pid = fork();
 	if (!pid) {
-		speaker_closed(&session, grant.grant);
+		speaker_closed(&session, grant.mapping);
 		_exit(0);
 	}
 	WANT(waitpid(pid, NULL, 0) == pid);

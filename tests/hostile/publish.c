@@ -2,8 +2,8 @@
 /*
  * publish.c - attacks on seals, renames, rights that are asked for later, and the question for a newer buffer.
  *
- * Who may not unlink a buffer may not take its name either; a name that moves takes nothing from who holds the buffer; and whoever moves one as
- * often as it likes makes nobody read more than one notice.
+ * Who may not unlink a buffer may not take its name either; a name that moves takes nothing from who holds the buffer;
+ * and whoever moves one as often as it likes makes nobody read more than one notice.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static int add_rights(struct speaker *s, const struct wire_grant *grant, uint64_
 {
 	struct wire_message message = speaker_message(WIRE_RIGHTS, ""), answer;
 
-	message.rights = (struct wire_rights){ .grant = grant->grant, .serial = serial, .rights = rights };
+	message.rights = (struct wire_rights){ .mapping = grant->mapping, .serial = serial, .rights = rights };
 	return speaker_ask(s, &message, &answer, NULL);
 }
 
@@ -89,7 +89,7 @@ static void rights_of_the_wrong(void)
 	/* neither of the two writes: now one does, by what it asked for last */
 	WANT(!add_rights(&other, &foreign, foreign.serial, GPUB_WRITE));
 	WANT(speaker_named(&s, WIRE_SEAL, OWN) == -EBUSY);
-	WANT(!speaker_closed(&other, foreign.grant));
+	WANT(!speaker_closed(&other, foreign.mapping));
 	want_served(&other);
 	WANT(!speaker_named(&s, WIRE_SEAL, OWN) && !speaker_named(&s, WIRE_SEAL, OWN));
 	WANT(add_rights(&s, &grant, grant.serial, GPUB_WRITE) == -EROFS);
@@ -112,7 +112,7 @@ static void seal_around_a_ticket(void)
 	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_DEDICATED) && !speaker_issue(&s, OWN, &terms, &ticket));
 	WANT(!speaker_acquire(&s, OWN, BOTH, &named) && !speaker_redeem(&s, &ticket, &redeemed));
 	WANT(speaker_named(&s, WIRE_SEAL, OWN) == -EBUSY);
-	WANT(!speaker_closed(&s, redeemed.grant) && !speaker_named(&s, WIRE_SEAL, OWN));
+	WANT(!speaker_closed(&s, redeemed.mapping) && !speaker_named(&s, WIRE_SEAL, OWN));
 	WANT(!speaker_redeem(&s, &ticket, &redeemed) && redeemed.rights == GPUB_READ);
 	WANT(!rename_to(&s, OWN, NEXT, 0));
 	WANT(speaker_redeem(&s, &ticket, &redeemed) == -ESTALE);
@@ -201,7 +201,7 @@ static void hold_and_count_notices(void)
 	atomic_store(&stage->number[HOLDS], 1);
 	wait_until(RENAMED, RENAMES);
 	atomic_store(&stage->number[NOTICES], (uint64_t)notices_of(&s) + 1);
-	WANT(!speaker_closed(&s, grant.grant));
+	WANT(!speaker_closed(&s, grant.mapping));
 	want_served(&s);
 	speaker_end(&s);
 }
@@ -233,7 +233,7 @@ static bool reader_is_told_once(void)
 	return served;
 }
 
-/* A use ends under the serial that it began with, and no other. */
+/* A QUIESCED ends a grant by the serial with which the grant began, and by no other serial. */
 static void quiesce_by_the_wrong_serial(void)
 {
 	struct wire_grant before, after;
@@ -242,14 +242,14 @@ static void quiesce_by_the_wrong_serial(void)
 	join(&s);
 	WANT(!speaker_create(&s, OWN, 4096, 0600, GPUB_DEDICATED) && !speaker_acquire(&s, OWN, BOTH, &before));
 	WANT(!rename_to(&s, OWN, NEXT, 0) && !speaker_acquire(&s, NEXT, GPUB_READ, &after));
-	WANT(after.grant == before.grant && after.serial > before.serial && info_of(&s, NEXT).grants == 2);
+	WANT(after.mapping == before.mapping && after.serial > before.serial && info_of(&s, NEXT).grants == 2);
 	for (int i = 0; i < 3; i++)
-		WANT(!speaker_quiesced(&s, before.grant, before.serial)); /* the first is good */
+		WANT(!speaker_quiesced(&s, before.mapping, before.serial)); /* the first is good */
 	WANT(info_of(&s, NEXT).grants == 1);
-	WANT(!speaker_quiesced(&s, before.grant, after.serial + 1));
+	WANT(!speaker_quiesced(&s, before.mapping, after.serial + 1));
 	WANT(info_of(&s, NEXT).grants == 1);
 	WANT(!speaker_named(&s, WIRE_UNLINK, NEXT));
-	WANT(!speaker_quiesced(&s, after.grant, after.serial));
+	WANT(!speaker_quiesced(&s, after.mapping, after.serial));
 	want_served(&s);
 	speaker_end(&s);
 }
@@ -276,7 +276,7 @@ static void reuse_memory(struct speaker *s)
 		WANT(bytes && all_are(bytes, CONTENT_SIZE, 0));
 		memset(bytes, 0xee, CONTENT_SIZE);
 		munmap(bytes, CONTENT_SIZE);
-		WANT(!speaker_closed(s, grant.grant));
+		WANT(!speaker_closed(s, grant.mapping));
 	}
 }
 
@@ -297,16 +297,16 @@ static void end_around_a_reader(void)
 	WANT(!speaker_acquire(&reader, OWN, GPUB_READ, &readers));
 	bytes = speaker_map(&reader, &readers);
 	WANT(!rename_to(&s, OWN, NEXT, 0) && !speaker_acquire(&s, NEXT, BOTH, &after));
-	WANT(!speaker_quiesced(&s, before.grant, before.serial) && !speaker_quiesced(&s, after.grant, after.serial));
-	WANT(!speaker_quiesced(&s, readers.grant, readers.serial) && !speaker_closed(&s, readers.grant));
-	WANT(!speaker_closed(&s, before.grant) && !speaker_closed(&s, after.grant));
+	WANT(!speaker_quiesced(&s, before.mapping, before.serial) && !speaker_quiesced(&s, after.mapping, after.serial));
+	WANT(!speaker_quiesced(&s, readers.mapping, readers.serial) && !speaker_closed(&s, readers.mapping));
+	WANT(!speaker_closed(&s, before.mapping) && !speaker_closed(&s, after.mapping));
 	WANT(info_of(&s, NEXT).grants == 1);
 	WANT(!speaker_named(&s, WIRE_UNLINK, NEXT));
 	reuse_memory(&s);
 	WANT(bytes && all_are(bytes, CONTENT_SIZE, CONTENT));
 	hold();
 	munmap(bytes, CONTENT_SIZE);
-	WANT(!speaker_closed(&reader, readers.grant));
+	WANT(!speaker_closed(&reader, readers.mapping));
 	want_served(&reader);
 	speaker_end(&s);
 	speaker_end(&reader);
@@ -324,7 +324,7 @@ static bool reader_keeps_the_memory(void)
 
 static bool wrong_serials_are_counted(void)
 {
-	return SOON(counted("idle_foreign") == 3) && counted("idle_foreign") == 3;
+	return SOON(counted("quiesced_foreign") == 3) && counted("quiesced_foreign") == 3;
 }
 
 static void absurd_renames(void)

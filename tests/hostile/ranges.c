@@ -36,10 +36,10 @@ static void idle_of_others(void)
 
 static bool others_are_counted(void)
 {
-	return SOON(counted("idle_foreign") == IDS + 1) && counted("idle_foreign") == IDS + 1;
+	return SOON(counted("quiesced_foreign") == IDS + 1) && counted("quiesced_foreign") == IDS + 1;
 }
 
-/* A grant of its own, and the serial of a buffer that it has not under it; a good one, from another session; one too many. */
+/* A mapping of its own, and the serial of a buffer of which it has no grant there; a good one, from another session; one too many. */
 static void idle_of_the_wrong(void)
 {
 	struct wire_grant own, neighbour;
@@ -51,15 +51,15 @@ static void idle_of_the_wrong(void)
 	WANT(!speaker_acquire(&s, OWN, BOTH, &own));
 	WANT(!speaker_named(&s, WIRE_STAT, NEIGHBOUR));
 	for (uint64_t serial = 0; serial < 10; serial++)
-		WANT(!speaker_quiesced(&s, own.grant, own.serial + 1 + serial));
-	WANT(!speaker_quiesced(&other, own.grant, own.serial));
+		WANT(!speaker_quiesced(&s, own.mapping, own.serial + 1 + serial));
+	WANT(!speaker_quiesced(&other, own.mapping, own.serial));
 	want_served(&other);
-	WANT(!speaker_acquire(&s, NEIGHBOUR, BOTH, &neighbour) && neighbour.grant == own.grant);
+	WANT(!speaker_acquire(&s, NEIGHBOUR, BOTH, &neighbour) && neighbour.mapping == own.mapping);
 	WANT(!speaker_named(&s, WIRE_UNLINK, OWN));
 	for (int i = 0; i < 3; i++)
-		WANT(!speaker_quiesced(&s, own.grant, own.serial)); /* the first is good */
-	WANT(!speaker_closed(&s, own.grant));
-	WANT(!speaker_quiesced(&s, neighbour.grant, neighbour.serial));
+		WANT(!speaker_quiesced(&s, own.mapping, own.serial)); /* the first is good */
+	WANT(!speaker_closed(&s, own.mapping));
+	WANT(!speaker_quiesced(&s, neighbour.mapping, neighbour.serial));
 	want_served(&s);
 	speaker_end(&s);
 	speaker_end(&other);
@@ -67,7 +67,7 @@ static void idle_of_the_wrong(void)
 
 static bool wrong_are_counted(void)
 {
-	return SOON(counted("idle_foreign") == 10 + 1 + 2 + 1) && counted("idle_foreign") == 14;
+	return SOON(counted("quiesced_foreign") == 10 + 1 + 2 + 1) && counted("quiesced_foreign") == 14;
 }
 
 /* ---- its own, which it goes on using ---- */
@@ -83,7 +83,7 @@ static void write_own_after_quiesced(void)
 	WANT(!speaker_acquire(&s, OWN, BOTH, &own));
 	bytes = speaker_map(&s, &own);
 	WANT(bytes && own.offset + RANGE <= own.span);
-	WANT(!speaker_quiesced(&s, own.grant, own.serial)); /* also while the buffer has its name */
+	WANT(!speaker_quiesced(&s, own.mapping, own.serial)); /* also while the buffer has its name */
 	WANT(!speaker_named(&s, WIRE_UNLINK, OWN));
 	for (int i = 0; i < 20; i++) {
 		char name[40];
@@ -131,7 +131,7 @@ static void idle_of_anothers_and_keep(void)
 	join(&s);
 	WANT(!speaker_acquire(&s, SHARED, BOTH, &shared));
 	bytes = speaker_map(&s, &shared);
-	WANT(bytes && !speaker_quiesced(&s, shared.grant, shared.serial));
+	WANT(bytes && !speaker_quiesced(&s, shared.mapping, shared.serial));
 	want_served(&s);
 	attack_done();
 	atomic_store(&stage->ready, true);
@@ -141,7 +141,7 @@ static void idle_of_anothers_and_keep(void)
 	}
 }
 
-/* As the victim: unlinks it, says QUIESCED of its own use, and makes more of its kind: the first range that is free is taken. */
+/* As the victim: unlinks it, says QUIESCED of its own grant, and makes more of its kind: the first range that is free is taken. */
 static void refill(void)
 {
 	struct wire_grant own, next;
@@ -150,7 +150,7 @@ static void refill(void)
 	join(&owner);
 	WANT(!speaker_acquire(&owner, SHARED, BOTH, &own));
 	WANT(!speaker_named(&owner, WIRE_UNLINK, SHARED));
-	WANT(!speaker_quiesced(&owner, own.grant, own.serial));
+	WANT(!speaker_quiesced(&owner, own.mapping, own.serial));
 	want_served(&owner);
 	for (int i = 0; i < NEXT; i++) {
 		char name[40];
@@ -158,7 +158,7 @@ static void refill(void)
 		snprintf(name, sizeof name, "victim/range/next/%d", i);
 		WANT(!speaker_create(&owner, name, SMALL, 0606, 0));
 		WANT(!speaker_acquire(&owner, name, BOTH, &next));
-		WANT(next.grant != own.grant || next.offset != own.offset);
+		WANT(next.mapping != own.mapping || next.offset != own.offset);
 	}
 	speaker_end(&owner);
 }
@@ -237,10 +237,10 @@ static void cross_everything(void)
 		if (i % 5 == 0)
 			WANT(!speaker_say(&s, &unlink) && !speaker_say(&s, &create));
 		WANT(!speaker_say(&s, &acquire));
-		WANT(!speaker_quiesced(&s, last.grant, last.serial));
+		WANT(!speaker_quiesced(&s, last.mapping, last.serial));
 		WANT(!speaker_say(&s, &acquire));
 		if (i % 3)
-			WANT(!speaker_closed(&s, last.grant));
+			WANT(!speaker_closed(&s, last.mapping));
 		WANT(receive_last(&s, &last));
 	}
 	want_served(&s);

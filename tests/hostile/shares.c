@@ -98,7 +98,7 @@ static bool words_are_left(void)
 	return a_third_works();
 }
 
-/* Each time that a ticket is redeemed is another grant, and another place. */
+/* Each time that a ticket is redeemed is another mapping, and another place. */
 static unsigned take_places(void)
 {
 	static const struct wire_issue terms = { .rights = GPUB_READ, .uid = TICKET_ANY_USER };

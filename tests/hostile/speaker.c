@@ -279,21 +279,21 @@ int speaker_redeem(struct speaker *speaker, const struct ticket *ticket, struct 
 	return ask_for_grant(speaker, &message, grant);
 }
 
-int speaker_closed(const struct speaker *speaker, uint64_t grant)
+int speaker_closed(const struct speaker *speaker, uint64_t mapping)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_CLOSED, 0);
-	message.grant_id.grant = grant;
+	message.grant_id.mapping = mapping;
 	return speaker_say(speaker, &message);
 }
 
-int speaker_quiesced(const struct speaker *speaker, uint64_t grant, uint64_t serial)
+int speaker_quiesced(const struct speaker *speaker, uint64_t mapping, uint64_t serial)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_QUIESCED, 0);
-	message.grant_id.grant = grant;
+	message.grant_id.mapping = mapping;
 	message.grant_id.serial = serial;
 	return speaker_say(speaker, &message);
 }
@@ -317,7 +317,7 @@ int speaker_unseal(const struct speaker *speaker, const struct wire_grant *grant
 {
 	const struct board_header *header = speaker->board.header;
 	struct seal_terms terms = { .session = speaker->session,
-				      .grant = grant->grant,
+				      .mapping = grant->mapping,
 				      .serial = grant->serial,
 				      .size = grant->size,
 				      .offset = grant->offset,

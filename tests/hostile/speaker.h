@@ -64,11 +64,11 @@ int speaker_create(struct speaker *speaker, const char *name, uint64_t size, uns
 int speaker_named(struct speaker *speaker, enum wire_type type, const char *name); /* UNLINK, STAT */
 int speaker_acquire(struct speaker *speaker, const char *name, unsigned rights, struct wire_grant *grant);
 int speaker_redeem(struct speaker *speaker, const struct ticket *ticket, struct wire_grant *grant);
-int speaker_closed(const struct speaker *speaker, uint64_t grant); /* no answer comes */
-int speaker_quiesced(const struct speaker *speaker, uint64_t grant, uint64_t serial);
+int speaker_closed(const struct speaker *speaker, uint64_t mapping); /* no answer comes */
+int speaker_quiesced(const struct speaker *speaker, uint64_t mapping, uint64_t serial);
 int speaker_issue(struct speaker *speaker, const char *name, const struct wire_issue *terms, struct ticket *ticket);
 
-/* Opens the grant's sealed handle. -EKEYREJECTED: it is not this session's. */
+/* Opens the GRANT's sealed handle. -EKEYREJECTED: it is not this session's. */
 int speaker_unseal(const struct speaker *speaker, const struct wire_grant *grant, struct device_handle *handle);
 
 /* Maps what was granted, as the host device does it but without the lock that tells its owner. NULL: it cannot be. */

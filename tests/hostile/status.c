@@ -100,7 +100,7 @@ static void fill_bloated(union status_record *records, size_t count)
 		if (i == 0)
 			record->type = TRACKED_SESSION;
 		else if (i < 65)
-			record->type = TRACKED_GRANT;
+			record->type = TRACKED_MAPPING;
 		else
 			record->buffer = (struct status_buffer){
 				.type = TRACKED_BUFFER, .state = STATUS_DRAINING, .generation = i, .name = "x"

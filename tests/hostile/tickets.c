@@ -55,7 +55,7 @@ static int redeem(struct speaker *s, const struct ticket *ticket)
 	int error = speaker_redeem(s, ticket, &grant);
 
 	if (!error)
-		WANT(grant.rights == GPUB_READ && !speaker_closed(s, grant.grant));
+		WANT(grant.rights == GPUB_READ && !speaker_closed(s, grant.mapping));
 	return error;
 }
 
@@ -255,7 +255,7 @@ static void open_all(const struct speaker *s, const struct wire_grant *own)
 	grant = *own;
 	for (other.session = 1; other.session < s->session; other.session++)
 		WANT(speaker_unseal(&other, own, &handle) == -EKEYREJECTED);
-	for (grant.grant = 0; grant.grant < own->grant; grant.grant++)
+	for (grant.mapping = 0; grant.mapping < own->mapping; grant.mapping++)
 		for (uint32_t place = 0; place < 16; place++) {
 			grant.place = place;
 			WANT(speaker_unseal(s, &grant, &handle) == -EKEYREJECTED);
@@ -307,10 +307,10 @@ static void read_board(void)
 	/* nor with another session's key, though it be the same process's */
 	memcpy(second.key, s.key, 8);
 	WANT(speaker_unseal(&second, &grant, &handle) == -EKEYREJECTED);
-	/* the grant has ended, and its ticket is replayed for a new one */
-	WANT(!speaker_closed(&s, grant.grant));
+	/* the mapping has ended, and its ticket is replayed for a new one */
+	WANT(!speaker_closed(&s, grant.mapping));
 	WANT(!speaker_acquire(&s, SHOWN, GPUB_READ, &again));
-	grant.grant = again.grant;
+	grant.mapping = again.mapping;
 	WANT(speaker_unseal(&s, &grant, &handle) == -EKEYREJECTED);
 	speaker_end(&s);
 	speaker_end(&second);

@@ -40,7 +40,7 @@ static int become_writer(struct ordering *o)
 	int page = -1;
 
 	wire_init(&message, WIRE_WRITER, 0);
-	message.grant_id.grant = o->written.grant;
+	message.grant_id.mapping = o->written.mapping;
 	message.grant_id.serial = o->written.serial;
 	WANT(!speaker_ask(&o->writer, &message, &answer, &page) && page >= 0);
 	return page;
@@ -68,7 +68,7 @@ static void end_writer(struct ordering *o, bool leaves)
 {
 	struct wire_message message, answer;
 
-	WANT(!speaker_closed(&o->writer, o->written.grant));
+	WANT(!speaker_closed(&o->writer, o->written.mapping));
 	wire_init(&message, WIRE_LEAVE, 0);
 	WANT(!leaves || !speaker_ask(&o->writer, &message, &answer, NULL));
 	speaker_end(&o->writer);

@@ -50,7 +50,7 @@ static void issue(bool once, uint64_t lifetime_ms, struct ticket *ticket)
 	WANT(!speaker_issue(&maker, CROWD, &terms, ticket));
 }
 
-/* Grants, uses of one buffer, tickets that are good once, names, waits. */
+/* Mappings, grants of one buffer, tickets that are good once, names, waits. */
 static void fill(void)
 {
 	struct wire_message wait = speaker_message(WIRE_ACQUIRE, "attacker/never-made");

@@ -68,7 +68,7 @@ static int do_release(const struct order *order)
 	return error ? error : gpub_trim(client);
 }
 
-/* A use of the buffer after its last lease was returned, its name taken away, and the mapping trimmed. */
+/* An access to the buffer after its last lease was returned, its name taken away, and the mapping trimmed. */
 static int do_use_late(const struct order *order)
 {
 	volatile char *ptr = lease[0].ptr;

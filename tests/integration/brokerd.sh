@@ -206,7 +206,7 @@ start_again() {
 	start
 }
 check "SIGTERM: the service manager is told" eval 'stops TERM 0 && received "^STOPPING=1 EXTEND_TIMEOUT_USEC=19000000 "'
-check "the account is balanced" said 'buffers 2 created, 2 freed; memory 2 MiB allocated, 2 MiB freed; grants 3 given, .* balanced$'
+check "the account is balanced" said 'buffers 2 created, 2 freed; memory 2 MiB allocated, 2 MiB freed; mappings 3 given, .* balanced$'
 check "nothing is left" nothing_left
 listens "@$name"
 configure 'drain_timeout = 9s'
@@ -300,7 +300,7 @@ start_again
 holds held
 kill -TERM "$broker"
 check "past drain_timeout it ends, exit 1" ended 1
-check "it says who holds what" said "^brokerd: pid [0-9]* (.*status-client, uid $(id -u)) still holds 1 grant: "
+check "it says who holds what" said "^brokerd: pid [0-9]* (.*status-client, uid $(id -u)) still holds 1 mapping: "
 check "and that it leaves it" said 'not all memory was returned within 1 second'
 check "and that this is no balance" said 'NOT BALANCED$'
 released

@@ -153,7 +153,7 @@ static void test_least_recently_used(void)
 		touch(name);
 	}
 	POINT(maps("c1") && maps("c11") && mapped() <= 3, "what is used between stays, however old it is");
-	POINT(status_counter(&broker, "grants_opened") == NAMES, "nothing was opened twice");
+	POINT(status_counter(&broker, "mappings_opened") == NAMES, "nothing was opened twice");
 	end();
 }
 

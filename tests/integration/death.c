@@ -206,7 +206,7 @@ static int64_t holders_of(const json_t *text, pid_t pid)
 	return count;
 }
 
-/* Every session is a living client's and has as many grants as it said. */
+/* Every session is a living client's and has as many mappings as it said. */
 static bool sessions_exact(const json_t *text, int victim)
 {
 	const json_t *sessions = json_object_get(text, "sessions");
@@ -220,7 +220,7 @@ static bool sessions_exact(const json_t *text, int victim)
 
 		for (int w = 0; w < clients; w++)
 			if (w != victim && worker[w].pid == number(session, "pid"))
-				living += number(session, "grants") == (int64_t)worker[w].last.value &&
+				living += number(session, "mappings") == (int64_t)worker[w].last.value &&
 					  holders_of(text, worker[w].pid) == (int64_t)worker[w].last.value;
 		if (!living)
 			return false;
@@ -246,8 +246,8 @@ static bool memory_exact(const json_t *text)
 	return number(counters, "bytes_made") - number(counters, "bytes_freed") == bytes &&
 	       number(counters, "allocations_made") - number(counters, "allocations_freed") ==
 		       (int64_t)json_array_size(buffers) &&
-	       number(counters, "grants_opened") - number(counters, "grants_closed") -
-			       number(counters, "grants_died") == holders_of(text, 0) &&
+	       number(counters, "mappings_opened") - number(counters, "mappings_closed") -
+			       number(counters, "mappings_died") == holders_of(text, 0) &&
 	       !number(text, "waiting") && memory_objects(&broker) == (int64_t)json_array_size(buffers);
 }
 
@@ -484,7 +484,7 @@ int main(int argc, char **argv)
 		puppet_start_unconnected(&worker[w], &broker);
 	round = rounds(&passes);
 	POINT(passes, "invariant 10: %d clients killed at a random moment, the accounting exact after each", round);
-	POINT(status_counter(&broker, "grants_died") > round / 4, "and many of them held something");
+	POINT(status_counter(&broker, "mappings_died") > round / 4, "and many of them held something");
 	for (int w = 0; w < clients; w++)
 		puppet_kill(&worker[w]);
 	if (soak_seconds) {

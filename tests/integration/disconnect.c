@@ -89,7 +89,7 @@ int main(void)
 	ask(&a, do_return, .slot = 1);
 	POINT(ask(&a, do_disconnect_meanwhile) == -ESTALE && a.last.value == 2,
 	      "what is acquired during a disconnect is held, and in its end refused: %s", a.last.text);
-	POINT(SOON(status_counter(&broker, "grants_closed") == 1) && status_holders(&broker, "y", a.pid) == 1,
+	POINT(SOON(status_counter(&broker, "mappings_closed") == 1) && status_holders(&broker, "y", a.pid) == 1,
 	      "invariant 2: what was held is not freed");
 	puppet_kill(&a);
 	POINT(SOON(!status_holders(&broker, "y", 0)), "until its process is dead");

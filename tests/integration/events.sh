@@ -119,7 +119,7 @@ do_ctl evict 999999
 check "one that is refused" tells evict-refused "$who was refused the eviction of session 999999"
 holds killed a/1
 kill -KILL "$(cat killed)"
-check "a death with grants" soon tells death "session [0-9]+ \(pid $(cat killed), uid [0-9]+\) died, and the grants that it held have ended: 1"
+check "a death with mappings" soon tells death "session [0-9]+ \(pid $(cat killed), uid [0-9]+\) died, and the mappings that it held have ended: 1"
 "$client" create d 1 create e 1 mark ephemeral-ready wait end >/dev/null 2>&1 </dev/null &
 soon test -e ephemeral-ready
 echo 'log = "sideways"' >>brokerd.conf

@@ -50,7 +50,7 @@ check "three processes: all succeed" all_end 0 0 0
 check "they have local ranks, and one broker" \
 	eval '[ "$(sed "s/,.*//" ?.out | tr "\n" " ")" = "0 of 3 1 of 3 2 of 3 " ] && [ "$(sed "s/.*, //" ?.out | sort -u | wc -l)" = 1 ]'
 check "only the first one speaks, and all that was granted was returned" \
-	eval '[ "$(cat 1.err 2.err)" = "" ] && grep -q "3 workers, 1 host device" 0.err && grep -q "grants 3 given, 3 returned, 0 ended by death; balanced" 0.err'
+	eval '[ "$(cat 1.err 2.err)" = "" ] && grep -q "3 workers, 1 host device" 0.err && grep -q "mappings 3 given, 3 returned, 0 ended by death; balanced" 0.err'
 check "nothing is left" nothing_left
 
 fresh
@@ -68,7 +68,7 @@ fresh
 rank 0 2 -- true
 sleep 1
 rank 1 2 -- "$client" create u 1 acquire u
-check "so may the others: the broker waits for them" eval 'all_end 0 0 && grep -q "grants 1 given, 1 returned" err'
+check "so may the others: the broker waits for them" eval 'all_end 0 0 && grep -q "mappings 1 given, 1 returned" err'
 fresh
 rank 0 1 -- "$client" create u 1
 check "a job of one process" all_end 0

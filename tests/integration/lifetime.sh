@@ -33,10 +33,10 @@ promised() {
 			END { exit good != workers }' out
 }
 
-# balanced DEATHS: the broker freed as many buffers as it made, and ended that many grants because their holder died
+# balanced DEATHS: the broker freed as many buffers as it made, and ended that many mappings because their holder died
 balanced() {
 	grep '^broker-run: account: ' err | awk -v deaths="$1" '
-		/; balanced$/ && $4 > 0 && $4 == $6 && /freed; grants/ && $0 ~ " " deaths " ended by death;" { good = 1 }
+		/; balanced$/ && $4 > 0 && $4 == $6 && /freed; mappings/ && $0 ~ " " deaths " ended by death;" { good = 1 }
 		END { exit !good }'
 }
 

@@ -260,7 +260,7 @@ static void test_close(void)
 	begin();
 	ask(&a, do_reset_at_close);
 	POINT(!ask(&a, do_trim), "a close that finds nothing, for the device was reset, has not failed");
-	POINT(SOON(status_counter(&broker, "grants_closed") == 2), "invariant 10: what was mapped is given back");
+	POINT(SOON(status_counter(&broker, "mappings_closed") == 2), "invariant 10: what was mapped is given back");
 	POINT(!ask(&a, do_acquire, .name = "x") && !ask(&a, do_acquire, .name = "y", .slot = 1) && !ask(&a, do_read) &&
 		      a.last.value == VALUE,
 	      "and can be mapped anew");
@@ -278,7 +278,7 @@ static void test_open(step *at, const char *what)
 		      a.last.value == VALUE,
 	      "invariant 8: what is given out is mapped");
 	ask(&a, do_return, .slot = 1);
-	POINT(!ask(&a, do_trim) && SOON(status_counter(&broker, "grants_closed") == 3),
+	POINT(!ask(&a, do_trim) && SOON(status_counter(&broker, "mappings_closed") == 3),
 	      "invariant 10: and closes");
 	end();
 }

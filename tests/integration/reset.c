@@ -155,13 +155,13 @@ static void test_acquire(void)
 	begin();
 	POINT(!ask(&a, do_reset), "the device is reset");
 	POINT(!ask(&a, do_acquire, .name = "y", .slot = 2) && reads(&a, 2), "invariant 8: what is acquired then is mapped anew");
-	POINT(SOON(status_counter(&broker, "grants_closed") == 2 && !status_holders(&broker, "x", a.pid)),
+	POINT(SOON(status_counter(&broker, "mappings_closed") == 2 && !status_holders(&broker, "x", a.pid)),
 	      "invariant 10: what was mapped before is given back");
 	POINT(ask(&a, do_return) == -ESTALE && strstr(a.last.text, "reset"), "what was held is refused: %s", a.last.text);
 	POINT(ask(&a, do_return_on) == -ESTALE, "also on a stream");
 	POINT(!ask(&a, do_renew) && reads(&a, 0), "and can be renewed");
 	POINT(!ask(&a, do_stream) && !ask(&a, do_return_on) && !ask(&a, do_return_on, .slot = 2) && !ask(&a, do_sync) &&
-		      !ask(&a, do_trim) && SOON(status_counter(&broker, "grants_closed") == 4),
+		      !ask(&a, do_trim) && SOON(status_counter(&broker, "mappings_closed") == 4),
 	      "returns in stream order land");
 	POINT(reads(&b, 0), "another process is not disturbed");
 	end();
@@ -188,7 +188,7 @@ static void test_connect_anew(void)
 	begin();
 	ask(&a, do_reset);
 	ask(&a, do_disconnect);
-	POINT(SOON(status_counter(&broker, "grants_closed") == 2 && !status_holders(&broker, "x", a.pid)),
+	POINT(SOON(status_counter(&broker, "mappings_closed") == 2 && !status_holders(&broker, "x", a.pid)),
 	      "invariant 10: a disconnect after a reset gives all back");
 	POINT(!ask(&a, do_connect) && !ask(&a, do_acquire, .name = "x") && reads(&a, 0), "and a new connection works");
 	POINT(!ask(&a, do_stream) && !ask(&a, do_return_on) && !ask(&a, do_sync) && !ask(&a, do_renew) && reads(&a, 0),
@@ -236,7 +236,7 @@ static void test_other_device(void)
 		      !ask(&a, do_renew, .slot = 4) && reads(&a, 4),
 	      "is returned on a stream, and renewed");
 	status_stable(&broker, &a);
-	POINT(status_counter(&broker, "grants_closed") == 0, "nothing was closed for it");
+	POINT(status_counter(&broker, "mappings_closed") == 0, "nothing was closed for it");
 	POINT(!ask(&a, do_set_device) && !ask(&a, do_acquire, .name = "y", .slot = 1) && reads(&a, 1),
 	      "the one that was works as well");
 	end();

@@ -44,7 +44,7 @@ static void begin(void)
 static void end(const char *who)
 {
 	status_stable(&broker, &a);
-	POINT(status_counter(&broker, "grants_closed") == 0 && !ask(&a, do_write, .value = 5) && !ask(&a, do_read) &&
+	POINT(status_counter(&broker, "mappings_closed") == 0 && !ask(&a, do_write, .value = 5) && !ask(&a, do_read) &&
 		      a.last.value == 5,
 	      "%s: what is held beside it stays mapped", who);
 	puppet_end(&a);

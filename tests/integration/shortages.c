@@ -90,7 +90,7 @@ static void test_few_descriptors(void)
 	puppet_start_unconnected(&a, &broker);
 	POINT(!ask(&a, few_descriptors, .name = "x"), "too few descriptors: EMFILE, none is lost, and then it works");
 	POINT(!ask(&a, no_descriptor_for_a_timeline), "no descriptor for a timeline in memory that is mapped: EMFILE");
-	POINT(SOON(status_holders(&broker, "x", 0) == 1), "the grants that could not be used were given back");
+	POINT(SOON(status_holders(&broker, "x", 0) == 1), "the mappings that could not be used were given back");
 	puppet_end(&a);
 	puppet_end(&b);
 	broker_end(&broker);
@@ -110,7 +110,7 @@ static void test_client_faults(void)
 	ask(&a, do_create, .name = "x");
 	POINT(ask(&a, do_acquire, .name = "x") == -ENOMEM, "a page that cannot be registered: ENOMEM");
 	POINT(ask(&a, do_acquire, .name = "x") == -ENOMEM, "a handle that cannot be opened: ENOMEM");
-	POINT(SOON(status_counter(&broker, "grants_closed") == 2), "both grants are given back");
+	POINT(SOON(status_counter(&broker, "mappings_closed") == 2), "both mappings are given back");
 	POINT(!ask(&a, do_acquire, .name = "x") && !ask(&a, do_stream), "then it works");
 	POINT(ask(&a, do_return_on) == -EIO, "a return that cannot be queued: EIO");
 	POINT(!ask(&a, do_return), "and the lease is still held: it can be returned otherwise");

@@ -287,15 +287,15 @@ static void test_sharing(void)
 
 	begin("0");
 	POINT(all(&a, do_make) && objects() == 1, "%d small buffers of one kind are one memory object", SLOTS);
-	opened = counter("grants_opened");
+	opened = counter("mappings_opened");
 	POINT(!with(&a, do_acquire, 0, 0) && (on_cuda() || !ask(&a, do_fail_opens, .value = 1)) &&
 		      !with(&a, do_return, 0, 0) && all(&a, do_acquire),
 	      "the first is opened, the others with it");
-	POINT(counter("grants_opened") == opened + 1, "they are one grant");
+	POINT(counter("mappings_opened") == opened + 1, "they are one mapping");
 	if (!on_cuda())
 		ask(&a, do_fail_opens);
 	POINT(places_are_apart(&a), "they do not overlap, are aligned to 256 bytes, and have the size that they were made with");
-	POINT(all(&b, do_acquire) && places_are_apart(&b) && counter("grants_opened") == opened + 2,
+	POINT(all(&b, do_acquire) && places_are_apart(&b) && counter("mappings_opened") == opened + 2,
 	      "a second process opens them once, too");
 	POINT(all_valued(&a, do_fill) && all_valued(&b, do_look) && !with(&b, do_fill, 3, 0x77) &&
 		      !with(&a, do_look, 3, 0x77) && !with(&a, do_look, 2, 0x12) && !with(&a, do_look, 4, 0x14),
@@ -363,10 +363,10 @@ static void test_tickets(void)
 	ask(&b, do_acquire, .name = "y", .slot = 1);
 	POINT(ask(&a, do_issue, .name = "x", .value = 4001) == -EBUSY && strstr(a.last.text, "GPUB_DEDICATED"),
 	      "there is no ticket for another user to memory that is shared");
-	opened = counter("grants_opened");
+	opened = counter("mappings_opened");
 	POINT(!ask(&a, do_issue, .name = "x", .value = geteuid()) && !ask(&b, do_redeem) && !ask(&b, do_look, .value = 5) &&
-		      counter("grants_opened") == opened + 1,
-	      "one for its owner opens it, with a grant of its own");
+		      counter("mappings_opened") == opened + 1,
+	      "one for its owner opens it, with a mapping of its own");
 	POINT(ask(&b, do_redeem) == -EKEYREJECTED, "once");
 	ask(&b, do_return);
 	POINT(!ask(&b, do_trim) && !ask(&b, do_fill, .slot = 1, .value = 9) && !ask(&a, do_look, .value = 5),
@@ -385,7 +385,7 @@ static void test_trim(void)
 	for (int i = 0; i < SLOTS; i++)
 		if (i != 4)
 			with(&a, do_return, i, 0);
-	POINT(!ask(&a, do_trim) && counter("grants_closed") == 0 && !with(&a, do_look, 4, 0x14),
+	POINT(!ask(&a, do_trim) && counter("mappings_closed") == 0 && !with(&a, do_look, 4, 0x14),
 	      "a trim leaves the memory mapped of which one buffer is held");
 	POINT(all_valued(&b, do_acquire) && all_valued(&b, do_look), "the others are as they were");
 	with(&a, do_return, 4, 0);
@@ -409,21 +409,21 @@ static void test_recycling(uint64_t size, const char *what)
 	at_b = place(&b, 0);
 	return_behind_work(&a, 0);
 	return_behind_work(&b, 0);
-	opened = counter("grants_opened");
+	opened = counter("mappings_opened");
 	POINT(ended_and_clean("x"), "%s: what was returned in stream order is let go of without a call", what);
 	if (!on_cuda())
 		ask(&a, do_fail_opens, .value = 9);
 	POINT(!ask(&b, do_make, .name = "y", .size = size) && !ask(&a, do_acquire, .name = "y") &&
 		      !ask(&b, do_acquire, .name = "y") && place(&a, 0) == at_a && place(&b, 0) == at_b,
 	      "%s: the next one of its kind is where it was, for both", what);
-	POINT(counter("grants_opened") == opened, "%s: without an open", what);
+	POINT(counter("mappings_opened") == opened, "%s: without an open", what);
 	POINT(!ask(&a, do_look) && !ask(&b, do_look), "invariant 6: %s: and it is zeros", what);
 	ask(&a, do_fill, .value = 3);
 	POINT(!ask(&b, do_look, .value = 3), "%s: for both the same memory", what);
 	if (!on_cuda())
 		ask(&a, do_fail_opens);
 	POINT(!ask(&b, do_make, .name = "mode", .size = size, .value = 0640) &&
-		      !ask(&a, do_acquire, .name = "mode", .slot = 1) && counter("grants_opened") == opened + 1,
+		      !ask(&a, do_acquire, .name = "mode", .slot = 1) && counter("mappings_opened") == opened + 1,
 	      "%s: another kind gets other memory", what);
 	end();
 }
@@ -439,7 +439,7 @@ static void test_pool(void)
 	POINT(ended_and_clean("x") && objects() == 1, "without a name it is kept, as it is mapped");
 	ask(&a, do_trim);
 	ask(&b, do_trim);
-	POINT(SOON(status_counter(&broker, "grants_closed") == 2) && SOON(status_counter(&broker, "allocations_freed") == 1) &&
+	POINT(SOON(status_counter(&broker, "mappings_closed") == 2) && SOON(status_counter(&broker, "allocations_freed") == 1) &&
 		      (on_cuda() || memory_objects(&broker) == 1),
 	      "closed by all it goes into the pool");
 	POINT(!ask(&a, do_make, .name = "y", .size = LARGE) && (on_cuda() || objects() == 1),
@@ -461,9 +461,9 @@ static void test_alone(void)
 	return_behind_work(&a, 0);
 	return_behind_work(&a, 1);
 	prepare_look(&a);
-	opened = counter("grants_opened");
+	opened = counter("mappings_opened");
 	POINT(ended_and_clean("x") && !ask(&a, do_make, .name = "y", .size = LARGE, .flags = GPUB_DEDICATED) &&
-		      !ask(&a, do_acquire, .name = "y") && counter("grants_opened") == opened + 1,
+		      !ask(&a, do_acquire, .name = "y") && counter("mappings_opened") == opened + 1,
 	      "GPUB_DEDICATED takes no memory that is mapped");
 	ask(&a, do_unlink, .name = "alone");
 	look_at_all(&a);
@@ -553,7 +553,7 @@ static void test_unordered_return_closer(void)
 	ask(&a, do_return);
 	ask(&a, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
 	POINT(ended_and_clean("x"), "the closer asks the device, and lets go of what was returned unordered");
-	POINT(counter("grants_closed") == 0, "and leaves the memory mapped for the one that is held");
+	POINT(counter("mappings_closed") == 0, "and leaves the memory mapped for the one that is held");
 	POINT(!ask(&b, do_make, .name = "y") && !ask(&a, do_acquire, .name = "y") && place(&a, 0) == at && !ask(&a, do_look),
 	      "invariant 6: the next one is there, of zeros");
 	end();
@@ -626,7 +626,7 @@ static void test_creator_dies(void)
 	POINT(SOON(gone("brief") && status_counter(&broker, "ranges_cleaned") == 1), "an ephemeral one goes with its creator");
 	POINT(!ask(&a, do_look, .value = 0x11), "the one beside it stays");
 	POINT(!ask(&a, do_make, .name = "next") && !ask(&a, do_acquire, .name = "next", .slot = 1) &&
-		      !ask(&a, do_look, .slot = 1) && counter("grants_opened") == 2,
+		      !ask(&a, do_look, .slot = 1) && counter("mappings_opened") == 2,
 	      "invariant 6: and gets a neighbour of zeros, without an open");
 	end();
 }

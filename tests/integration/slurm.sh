@@ -203,7 +203,7 @@ remember
 check "all that the job has is known: two brokers, two directories of each" all_remembered 2 4
 : >job/go
 check "the job ends, and its epilog" soon has_ended
-check "all tasks succeeded, and each broker's account is balanced" eval 'ended_as COMPLETED && [ "$(grep -c "grants 2 given, 2 returned, 0 ended by death; balanced" job/*.out)" = 2 ]'
+check "all tasks succeeded, and each broker's account is balanced" eval 'ended_as COMPLETED && [ "$(grep -c "mappings 2 given, 2 returned, 0 ended by death; balanced" job/*.out)" = 2 ]'
 check "nothing is left" nothing_left
 
 # ---- jobs that do not end in order ----

@@ -112,7 +112,7 @@ watch 80 24 C.UTF-8 "$name"
 check "the first line says which broker, and how it does" shows "^broker $name: running, pid $broker, 0 waiting .* every 1 s"
 check "the second has rates with their histories" shows '^creates [0-9.]+/s +▁+ +acquires [0-9.]+/s +▁+ +allocated 0B/s +▁+'
 check "the third has the first device, and how much of it is used" shows '^device 0: 64[.]?[0-9]*M of [0-9.]+[MG] used .* free +[▂▃▄▅▆▇]+'
-check "sessions come first, with a heading" shows '^SESSION +PID +USER +COMMAND +RANK +STATE +AGE( +GRANTS)? +SIZE +HISTORY +HOLDS$'
+check "sessions come first, with a heading" shows '^SESSION +PID +USER +COMMAND +RANK +STATE +AGE( +MAPPINGS)? +SIZE +HISTORY +HOLDS$'
 check "each has a history" shows ' [0-9]+ +[0-9]+ .* +[0-9]+ +running +[0-9]+[sm]( +1)? +64[0-9.]*M +█+ +shared'
 check "the last line has the keys" eval 'look; tail -n 1 out | grep -q "^q quit  Tab table "'
 check "all of it fits 80 x 24" fits 80 24

@@ -110,12 +110,12 @@ check "a device has what is used of it and kept for later, and what is free" eva
 	'grep -qE "^ +1  host device 1 +[0-9.]+[MG] +1M +3M +[0-9.]+[MG]  [0-9a-f-]{36}$" out'
 check "what is kept is told apart on request" eval \
 	'status 0 --columns=devices.dev,idle,pooled "$name" && grep -qE "^ +1 +0B +3M$" out && status 0 "$name"'
-check "the session has its process, command, rank, state, age, grants, bytes and buffers" eval \
+check "the session has its process, command, rank, state, age, mappings, bytes and buffers" eval \
 	'grep -qE "^ +[0-9]+ +[0-9]+ +$(id -un) +status-client +0 +running +[0-9]+[smh] +2 +67M  plain,$long$" out'
-check "only counters that counted are shown" eval 'has "2  grants given" && ! has "grants ended by"'
+check "only counters that counted are shown" eval 'has "2  mappings given" && ! has "mappings ended by"'
 check "the table fits 80 columns" narrow "$name"
 check "a name that is too long there is cut in its middle" has "^simulation[^ ]*[.][.][.][^ ]*velocity  *64M"
-check "all counters are shown on request" eval 'shows "^ *0  grants ended by" --counters "$name" && narrow --counters "$name"'
+check "all counters are shown on request" eval 'shows "^ *0  mappings ended by" --counters "$name" && narrow --counters "$name"'
 check "the list has it" eval 'shows "^$name  *$broker  host  *68M  *3  *1  running  *$(id -un)$" --list && narrow --list'
 check_alone "the only broker needs no name" shows "^broker $name: running"
 check_alone "the only broker's JSON is an object" eval \

@@ -190,7 +190,7 @@ static void test_redeemed_in_another_process(void)
 	POINT(!ask(&b, do_read) && b.last.value == 4711, "and reads what the owner wrote");
 	POINT(!ask(&b, do_redeem, .slot = 1) && !ask(&b, do_read, .slot = 1) && b.last.value == 4711,
 	      "as often as it likes, where it is not good once");
-	POINT(SOON(status_holders(&broker, "x", b.pid) == 2), "each redemption is a grant of its own");
+	POINT(SOON(status_holders(&broker, "x", b.pid) == 2), "each redemption is a grant and a mapping of its own");
 	ask(&a, do_issue, .name = "x", .rights = GPUB_READ | GPUB_WRITE);
 	POINT(!ask(&a, do_redeem, .slot = 1) && a.last.value == (GPUB_READ | GPUB_WRITE),
 	      "also the one that issued it");

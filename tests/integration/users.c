@@ -51,7 +51,7 @@ static int do_lie(const struct order *order)
 	(void)order;
 	for (record = client->records.all; record; record = record->next)
 		if (RECORD_STATE(atomic_load(&record->state)) == RECORD_OPEN)
-			call_closed(client, RECORD_GRANT(atomic_load(&record->state)));
+			call_closed(client, RECORD_MAPPING(atomic_load(&record->state)));
 	return 0;
 }
 

@@ -304,7 +304,7 @@ static void test_no_descriptor_left(void)
 	ask(&a, do_create, .name = "x", .size = 4 * MIB);
 	POINT(ask(&b, do_hoard, .value = 1) > 0 && ask(&b, do_acquire, .name = "x") == -EMFILE, "no descriptor is left: EMFILE, %s",
 	      b.last.text);
-	POINT(SOON(status_counter(&broker, "grants_closed") == 1), "its grant is given back");
+	POINT(SOON(status_counter(&broker, "mappings_closed") == 1), "its mapping is given back");
 	ask(&b, do_hoard);
 	POINT(!ask(&b, do_acquire, .name = "x") && !ask(&b, do_write, .value = 3), "with one left it works");
 	ask(&b, do_return);

@@ -71,7 +71,7 @@ pid_of() {
 	"$show" --json "$name-p" >json && awk -v rank="$1" '/^      "pid":/ { pid = $2 + 0 } $0 ~ "^      \"rank\": " rank ",?$" { print pid; exit }' json
 }
 flows() {
-	"$show" --json "$name-p" >json 2>err && grep -q '"uses_opened": 13' json
+	"$show" --json "$name-p" >json 2>err && grep -q '"acquires_answered": 13' json
 }
 check "the pipeline runs" soon flows
 check "while it goes on, nothing is called a deadlock" eval '"$show" --why "$name-p" >out && ! grep deadlock out'

@@ -50,7 +50,7 @@ static struct cell cells[CELLS];
 static struct shared *shared;
 static struct board board_written; /* the broker's mapping of the board */
 static uint64_t got[CELLS];        /* by the first side; by the second: shared */
-static uint64_t grants;
+static uint64_t mappings;
 static char memory[2][64];
 
 /* ---- the device and the broker ---- */
@@ -100,7 +100,7 @@ static void broker_says(unsigned i, enum board_state state)
 
 static void cell_open(struct cell *cell, unsigned i, void *base)
 {
-	struct wire_grant grant = { .grant = ++grants,
+	struct wire_grant grant = { .mapping = ++mappings,
 				    .buffer = i * STRIDE,
 				    .serial = SERIAL,
 				    .size = sizeof memory[0],
@@ -111,12 +111,12 @@ static void cell_open(struct cell *cell, unsigned i, void *base)
 
 	if (!mapping)
 		abort();
-	mapping->grant = grants;
+	mapping->id = mappings;
 	mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE] = base;
 	if (mapping_add(client, mapping))
 		abort();
 	record_open(client, cell->record, &grant, mapping, NULL);
-	cell->mapping = RECORD_WORD(grants, RECORD_OPEN);
+	cell->mapping = RECORD_WORD(mappings, RECORD_OPEN);
 }
 
 /* The buffer is closed and its record stands for the cell's other name. */
@@ -255,7 +255,7 @@ static void weak_close_second(unsigned i)
 {
 	struct cell *cell = &cells[i];
 	struct slot *slot = cell->record->block[0];
-	uint64_t closing = RECORD_WORD(RECORD_GRANT(cell->mapping), RECORD_CLOSING), held = 0;
+	uint64_t closing = RECORD_WORD(RECORD_MAPPING(cell->mapping), RECORD_CLOSING), held = 0;
 
 	atomic_store_explicit(&cell->record->state, closing, memory_order_relaxed);
 	for (unsigned n = 0; n < SLOTS_FIRST; n++)

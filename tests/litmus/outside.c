@@ -33,16 +33,16 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 	return 0;
 }
 
-void call_closed(struct gpub_client *client, uint64_t grant)
+void call_closed(struct gpub_client *client, uint64_t mapping)
 {
 	(void)client;
-	(void)grant;
+	(void)mapping;
 }
 
-void call_quiesced(struct gpub_client *client, uint64_t grant, uint64_t serial)
+void call_quiesced(struct gpub_client *client, uint64_t mapping, uint64_t serial)
 {
 	(void)client;
-	(void)grant;
+	(void)mapping;
 	(void)serial;
 }
 

@@ -6,7 +6,7 @@
  * NC clients; each has NAPP threads that acquire, renew and return, one more that trims and disconnects, the
  * service thread, with BG the closer, a GPU with NSTR streams, NR records of NSL slots on NM mappings. The broker makes
  * NG buffers (serials 1, 2 ...) under NN names, PER of them in an allocation, unlinks each at any moment, gives the range of one
- * that is over to the next, and frees the allocation. A use is one bit of a grant: (grant, buffer). Clients may
+ * that is over to the next, and frees the allocation. A grant is one bit of a mapping: (mapping, buffer). Clients may
  * crash at any step; those of another user may lie.
  * A step carries the name of the function that does it. One statement is one step that others can come between;
  * what a function does under the client's lock and nobody reads without it is one atomic step.
@@ -25,11 +25,11 @@
  *  F_NOSYNC     the close is not behind kernels of leases returned without a stream
  *  F_REVERTLATE close_wait closes on a look that it made after its pause, while the record was OPEN
  *  F_WAITBLIND  close_wait does not look after its pause whether the record is still as it was
- *  F_WAITSTATE  it looks for OPEN alone, not for its grant
+ *  F_WAITSTATE  it looks for OPEN alone, not for its mapping
  *  F_EARLY      mapping_close sends CLOSED before the mapping is closed
  *  F_ACKFAIL    mapping_close sends CLOSED though the close failed
- *  F_NOGID      CLOSED names the allocation, not the grant, and is sent after the mapping is forgotten
- *  F_SPLIT      notices travel on a channel of their own, and can overtake their grant
+ *  F_NOGID      CLOSED names the allocation, not the mapping, and is sent after the mapping is forgotten
+ *  F_SPLIT      notices travel on a channel of their own, and can overtake their GRANT
  *  F_NOTICEOPEN close_wait pauses in CLOSING, and on_notice looks for OPEN mappings only: one that then reverts never
  *               learns of it
  *  F_POLLONCE   closer_main waits for a change where it has to come back by itself: returns and landings tell nobody
@@ -41,12 +41,12 @@
  *  F_RESET      the hang-up of a client that left messages unread discards what it sent last (ECONNRESET)
  *  F_PIDFDLIES  death is the pidfd alone (a forked child holds the GPU's descriptors past it)
  *  F_HUPLIES    death is the hang-up alone (the GPU's work ends after it)
- *  F_TRUST      the CLOSED of another user's session ends its grant
- *  F_HANGUPENDS the hang-up of a session that has only orphaned grants ends it
- *  F_ONEORPHAN  one orphaned grant stands for all allocations of its session
- *  F_ORPHANLOST session_end gives the session's grants back, and forgets its held ones
- *  F_ORPHANTWICE an orphaned grant is still one of its session's: a second CLOSED ends it
- *  F_MERGELOST  a CLOSED that merges into the hold that is there ends the uses of its grant
+ *  F_TRUST      the CLOSED of another user's session ends its mapping
+ *  F_HANGUPENDS the hang-up of a session that has only orphaned mappings ends it
+ *  F_ONEORPHAN  one orphaned mapping stands for all allocations of its session
+ *  F_ORPHANLOST session_end ends the session's mappings, and forgets its orphaned ones
+ *  F_ORPHANTWICE an orphaned mapping is still one of its session's: a second CLOSED ends it
+ *  F_MERGELOST  a CLOSED that merges into the hold that is there ends the grants of its mapping
  *  F_FIRSTNAME  an allocation is freed when the first of its buffers is over
  *  F_ONERECORD  mapping_close looks at the slots of one record of the mapping only
  *  F_UNQUIESCED a record is retired though a lease of it was returned without a stream, and nobody waited for the device
@@ -58,39 +58,39 @@
  *  F_CLOSERACE  ... and a close takes such a record for its own
  *  F_SILENT     a record is retired without a word to the broker, also one whose buffer is live
  *  F_STALEMAP   on_known does not look whether the mapping is still there and not being closed
- *  F_LEAVEKNOWN a client that leaves answers GRANT(G, known) with CLOSED(G), as it does one with a ticket
- *  F_REFUSEKNOWN on_known answers what it cannot take with CLOSED(G)
+ *  F_LEAVEKNOWN a client that leaves answers GRANT(M, known) with CLOSED(M), as it does one with a ticket
+ *  F_REFUSEKNOWN on_known answers what it cannot take with CLOSED(M)
  *  F_REFUSEDUMB  ... or with nothing
- *  F_NOTICEZERO NOTICE(G, 0) is looked up among the records, and an idle mapping has none
- *  F_NOTICECROSS NOTICE(G, 0) is ignored while a record is still on the mapping: it crosses that one's retire
- *  F_USELEAK    the end of a grant does not end its uses
+ *  F_NOTICEZERO NOTICE(M, 0) is looked up among the records, and an idle mapping has none
+ *  F_NOTICECROSS NOTICE(M, 0) is ignored while a record is still on the mapping: it crosses that one's retire
+ *  F_GRANTLEAK  the end of a mapping does not end its grants
  *  F_RECYCLELIVE a range serves a new buffer as soon as the old one is unlinked
- *  F_RECYCLEUSED  ... at the first QUIESCED, though another session has a use
- *  F_QUIESCEDTWICE a QUIESCED ends a use that is not there
- *  F_QUIESCEDFOREIGN ... or one of another session's grant
+ *  F_RECYCLEUSED  ... at the first QUIESCED, though another session has a grant
+ *  F_QUIESCEDTWICE a QUIESCED ends a grant that is not there
+ *  F_QUIESCEDFOREIGN ... or one of another session's mapping
  *  F_TRUSTQUIESCED ... or that of another user's session
  *  F_FOREIGNQUIESCED a client retires also where its QUIESCED is not trusted, and never closes the mapping
- *  F_OWNDUMB    a QUIESCED on a redeemed grant is answered with nothing
+ *  F_OWNDUMB    a QUIESCED on a redeemed mapping is answered with nothing
  *  F_BACKDUMB   ... or one of what is not to be kept, and nobody is asked to close it
- *  F_OWNQUIESCED a QUIESCED on a redeemed grant ends the use, and the grant stays
- *  F_REDEEMKNOWN a REDEEM is answered with the grant that the session has
+ *  F_OWNQUIESCED a QUIESCED on a redeemed mapping ends the grant, and the mapping stays
+ *  F_REDEEMKNOWN a REDEEM is answered with the mapping that the session has
  *  F_TRIMAWAITED a pass closes a mapping though who waited for its record has yet to take it
- *  F_SEALALL    a reader's use counts as one that reads, and its session may write all the same
- *  F_SEALBLIND  a seal does not look at the other sessions' uses
+ *  F_SEALALL    a reader's grant counts as one that reads, and its session may write all the same
+ *  F_SEALBLIND  a seal does not look at the other sessions' grants
  *  F_SEALRIGHTS RIGHTS is answered as if the buffer were not sealed
  *  F_SEALRECORD the seal's answer takes no right from the client's own records
  *  F_SEALLATE   a record gets GPUB_WRITE by an answer that came before the seal's, and is used after it
  *  F_RENAMEWORD a rename leaves the word of the earlier serial LIVE
  *  F_RENAMEDUMB a rename sends no notice
- *  F_RENAMEUSED a range is free when the uses of its last serial have ended
- *  F_RENAMEKEY  a QUIESCED ends the use of the buffer's last serial, whichever it names
+ *  F_RENAMEUSED a range is free when the grants of its last serial have ended
+ *  F_RENAMEKEY  a QUIESCED ends the grant of the buffer's last serial, whichever it names
  *  F_VMMBLIND   with VMM, a close does not look whether a lease of it was returned without a stream, and waits for nothing
  *  F_VMMPROOFFIRST  ... or it looks before it looks at the slots, not after
  * and these in a search for what never ends (LIVE):
  *  F_NOWAKE     record_release does not wake who waits for the record
  *  F_NOTICEDUMB on_notice does not wake the closer
  *  F_OPENDUMB   record_open does not wake who asked for it
- *  F_KNOWNSPIN  a GRANT(G, known) for a mapping that is being closed, or failed to, has the acquirer ask again at once
+ *  F_KNOWNSPIN  a GRANT(M, known) for a mapping that is being closed, or failed to, has the acquirer ask again at once
  */
 #ifndef NC
 #define NC 1     /* clients */
@@ -140,7 +140,7 @@
 #define OTHER 0  /* a bit for each client of another user than the buffers' owner */
 #endif
 #ifndef MG
-#define MG (NG + 2*TRIMS + 2*NAPP) /* grants of a client */
+#define MG (NG + 2*TRIMS + 2*NAPP) /* mappings of a client */
 #endif
 /* BG: GPUB_BACKGROUND_CLOSE.  NOLEAVE: nobody disconnects.  TIMEOUTS: acquires stop while the request is under way.
  * FAILOPEN=n: n opens of a client may fail.  CLOSEFAIL=n: n closes of a
@@ -151,12 +151,12 @@
  * FOREVER: threads acquire for ever (with LIVE, NOLEAVE, NORENEW, NOUNORD).  PARKS: they may keep a lease for ever
  * (with DIES).  STAYS: the last buffer is never unlinked (with LIVE).  NORETIRE: clients close what is noticed, and never send QUIESCED.
  * REDEEMS: an acquire may be a gpub_redeem of a ticket for the buffer that was made last (with NORENEW).
- * TIGHT: the memory of a buffer that is alone in it is not kept: its QUIESCED leaves the use, and asks for the CLOSED.
+ * TIGHT: the memory of a buffer that is alone in it is not kept: its QUIESCED leaves the grant, and asks for the CLOSED.
  * VMM: memory is exported by descriptors: a close of a mapping whose leases were all returned in stream order waits for nothing, and the reader
  * of the socket closes those that the broker wants back.
  * LATER: notices go at any later moment.  POOL: an idle allocation may wait for a new buffer; else it is evicted at once.  KEEPS: leases are held, with kernels under
  * way, when the client disconnects.  RENAMES: the buffer that was made last may get the next serial, and name, instead of a new one (NG=2).
- * SEALS: leases read or write, and a thread of client 0 seals the buffer (NG=1, with NORENEW).  TWICE: a QUIESCED may be sent twice.  FORGES: one that names another session's grant. */
+ * SEALS: leases read or write, and a thread of client 0 seals the buffer (NG=1, with NORENEW).  TWICE: a QUIESCED may be sent twice.  FORGES: one that names another session's mapping. */
 #ifdef F_NOLEFT
 #define F_LEAVEOPEN
 #endif
@@ -181,13 +181,13 @@
 byte was[NG+1], renamed[NG+1];         /* the serial that the buffer had before; the one that it has since. 0: none */
 #define RENAMED(s) renamed[s]
 #ifdef F_RENAMEUSED
-#define USED(s) users[s]
+#define USED(s) grants[s]
 #else
-#define USED(s) (users[s] || (was[s] && users[was[s]]))
+#define USED(s) (grants[s] || (was[s] && grants[was[s]]))
 #endif
 #else
 #define RENAMED(s) false
-#define USED(s) users[s]
+#define USED(s) grants[s]
 #endif
 #ifdef SEALS
 #define asks_to_write(wr) if :: wr=0 :: wr=1 fi
@@ -227,12 +227,12 @@ byte allocation[NG+1];                 /* the serial of the first buffer in it; 
 byte state[NG+1], made;                /* struct buffer; FREE: its range may be another's */
 
 /* ---- clients: struct record, struct mapping, struct slot, struct table, struct waiter ---- */
-mtype mapping[NC*NR] = mNONE;          /* with grant: ONE atomic word; the grant is that of the mapping it is on */
-byte grant[NC*NR], serial[NC*NR], rname[NC*NR];
+mtype rstate[NC*NR] = mNONE;           /* of the record; with mapping, the id of the mapping that it is on: ONE atomic word */
+byte mapping[NC*NR], serial[NC*NR], rname[NC*NR];
 byte on[NC*NR];                        /* the mapping's place: where record->ptr points */
 bool noticed[NC*NR];                   /* its buffer is unlinked */
 bool nostream[NC*NR];                     /* a lease of it was returned without a stream */
-byte mgrant[NC*NM];                    /* 0: none, or being opened */
+byte mid[NC*NM];                       /* id of the mapping; 0: none, or being opened */
 bool mclosing[NC*NM], mnoticed[NC*NM]; /* the device closes it, or failed to; close it when you can */
 byte seq[NC*NR*NSL]; mtype hold[NC*NR*NSL] = sFREE;   /* ONE atomic word */
 byte landed[NC*NR*NSL], base[NC*NR*NSL];              /* slot->word, written by the GPU; slot->base */
@@ -246,7 +246,7 @@ bool asleep[NC], ended[NC];            /* the closer waits for client->changed; 
 
 #ifdef SEALS
 bool may[NC*NR], closed_off[NC*NR];    /* record->rights has GPUB_WRITE; record->sealed */
-byte answer[NA+1];                     /* a thread's to RIGHTS, the sealer's to SEAL: 1 done, 2 refused, 3 the use is not there */
+byte answer[NA+1];                     /* a thread's to RIGHTS, the sealer's to SEAL: 1 done, 2 refused, 3 the grant is not there */
 bool seal_over;                        /* the sealer has had its answer */
 #endif
 
@@ -351,7 +351,7 @@ inline waiters_tell(R, error) {
 	w=c*NAPP; do :: w<(c+1)*NAPP -> if :: waits[w]==R+1 -> waits[w]=0; told[w]=error :: else fi; w++ :: else -> break od; w=0
 }
 inline record_release(R, error) {
-	record_detach(R); waiters_tell(R, error); mapping[R]=mNONE; grant[R]=0; noticed[R]=0; nostream[R]=0; on[R]=0;
+	record_detach(R); waiters_tell(R, error); rstate[R]=mNONE; mapping[R]=0; noticed[R]=0; nostream[R]=0; on[R]=0;
 #ifndef F_NOWAKE
 	broadcast(c);
 #endif
@@ -360,21 +360,21 @@ inline record_release(R, error) {
 #endif
 }
 inline record_leak(R) {
-	record_detach(R); waiters_tell(R, 1); mapping[R]=mCLOSING; noticed[R]=0; grant[R]=0; broadcast(c)
+	record_detach(R); waiters_tell(R, 1); rstate[R]=mCLOSING; noticed[R]=0; mapping[R]=0; broadcast(c)
 }
-/* All records of the mapping whose grant is sg */
-#define RECORDS(label) R=c*NR; do :: R<(c+1)*NR -> if :: sg && grant[R]==sg -> label :: else fi; R++ :: else -> break od; R=0
-inline mapping_end(X) { mgrant[X]=0; mclosing[X]=0; mnoticed[X]=0 }
+/* All records of the mapping with the id sg */
+#define RECORDS(label) R=c*NR; do :: R<(c+1)*NR -> if :: sg && mapping[R]==sg -> label :: else fi; R++ :: else -> break od; R=0
+inline mapping_forget(X) { mid[X]=0; mclosing[X]=0; mnoticed[X]=0 }
 /* record_take, record_invalidate; then record_request_begin's REQUESTED and record_wait_begin */
 inline record_new(R, n) {
-	R=c*NR; do :: R<(c+1)*NR && mapping[R]!=mNONE -> R++ :: else -> break od;
+	R=c*NR; do :: R<(c+1)*NR && rstate[R]!=mNONE -> R++ :: else -> break od;
 	assert(R<(c+1)*NR);            /* the model's pool is too small */
 	rname[R]=n; waits[a]=R+1;
 	base[R*NSL]=seq[R*NSL];
 #if NSL>1
 	base[R*NSL+1]=seq[R*NSL+1];
 #endif
-	mapping[R]=mREQUESTED
+	rstate[R]=mREQUESTED
 }
 #define record_bind(R,n) record_new(R, n); table[c*NN+n]=R; table_change()             /* table_add */
 
@@ -384,7 +384,7 @@ inline record_idle_look(S) {
 }
 /*
  * Its buffer is unlinked: the record is released, and the mapping stays. Begun by its caller: lock taken, CLOSING, its
- * grant in sg. The record leaves its mapping under the lock, before anything is sent. may_sync: the device may be waited for
+ * id of its mapping in sg. The record leaves its mapping under the lock, before anything is sent. may_sync: the device may be waited for
  */
 #if defined(F_UNQUIESCED)
 #define UNQUIESCED(R) false
@@ -396,12 +396,12 @@ inline record_idle_look(S) {
 #ifdef F_RETIRESTAY
 #define record_leave(R) record_detach(R)
 #else
-#define record_leave(R) record_detach(R); grant[R]=0
+#define record_leave(R) record_detach(R); mapping[R]=0
 #endif
 inline retire_decide(R, may_sync) {
 	lock[c]=0;
 	if
-	:: busy || (UNQUIESCED(R) && !may_sync) -> mapping[R]=mOPEN; busy=1
+	:: busy || (UNQUIESCED(R) && !may_sync) -> rstate[R]=mOPEN; busy=1
 	:: !busy && UNQUIESCED(R) && may_sync -> record_detach(R); held=1 /* to be proven */
 	:: !busy && !UNQUIESCED(R) -> record_leave(R)
 	fi
@@ -429,14 +429,14 @@ inline record_retire(R, may_sync) {
 #ifdef TWICE
 		if :: c2b[c]!QUIESCED,sg,serial[R] :: skip fi;
 #endif
-		atomic { !lock[c] -> assert(mapping[R]==mCLOSING && serial[R]); record_release(R, 0); sg=0 }
+		atomic { !lock[c] -> assert(rstate[R]==mCLOSING && serial[R]); record_release(R, 0); sg=0 }
 	:: atomic { busy -> busy=0; held=0; sg=0; again=1 }
 	fi
 }
 #ifdef F_PROOFFIRST
-#define RETIRE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]; first=nostream[R]
+#define RETIRE_BEGIN(R) lock[c]=1; rstate[R]=mCLOSING; sg=mapping[R]; first=nostream[R]
 #else
-#define RETIRE_BEGIN(R) lock[c]=1; mapping[R]=mCLOSING; sg=grant[R]
+#define RETIRE_BEGIN(R) lock[c]=1; rstate[R]=mCLOSING; sg=mapping[R]
 #endif
 #ifdef F_PROOFFIRST
 #define FIRST , first
@@ -444,9 +444,9 @@ inline record_retire(R, may_sync) {
 #define FIRST
 #endif
 #ifdef F_SILENT
-#define RETIREE(R) (mapping[R]==mOPEN)
+#define RETIREE(R) (rstate[R]==mOPEN)
 #else
-#define RETIREE(R) (mapping[R]==mOPEN && noticed[R])
+#define RETIREE(R) (rstate[R]==mOPEN && noticed[R])
 #endif
 
 #ifdef WAITCLOSING
@@ -459,9 +459,9 @@ inline record_retire(R, may_sync) {
 #if defined(F_WAITBLIND)
 #define SAME(X) true
 #elif defined(F_WAITSTATE)
-#define SAME(X) (mgrant[X] && mclosing[X]==PAUSEDX)
+#define SAME(X) (mid[X] && mclosing[X]==PAUSEDX)
 #else
-#define SAME(X) (mclosing[X]==PAUSEDX && mgrant[X]==sg)
+#define SAME(X) (mclosing[X]==PAUSEDX && mid[X]==sg)
 #endif
 /* wait: IF_UNUSED, WHEN_LANDED, IF_QUIESCED, as enum close_how */
 #define IF_UNUSED 0
@@ -492,14 +492,14 @@ inline close_decide(X, wait) {
 	lock[c]=0;
 	if :: !busy -> PROVE_LAST() :: else fi;
 	if
-	:: !busy && ((wait)!=IF_QUIESCED || AT_ONCE) -> mclosing[X]=1; RECORDS(mapping[R]=mCLOSING)
-	:: !busy && (wait)==IF_QUIESCED && !AT_ONCE -> mclosing[X]=0; RECORDS(mapping[R]=mOPEN); ok=0
-	:: busy && (held || (wait)!=WHEN_LANDED) -> mclosing[X]=0; RECORDS(mapping[R]=mOPEN); ok=0
-	:: busy && !held && (wait)==WHEN_LANDED -> mclosing[X]=PAUSEDX; RECORDS(mapping[R]=PAUSED)
+	:: !busy && ((wait)!=IF_QUIESCED || AT_ONCE) -> mclosing[X]=1; RECORDS(rstate[R]=mCLOSING)
+	:: !busy && (wait)==IF_QUIESCED && !AT_ONCE -> mclosing[X]=0; RECORDS(rstate[R]=mOPEN); ok=0
+	:: busy && (held || (wait)!=WHEN_LANDED) -> mclosing[X]=0; RECORDS(rstate[R]=mOPEN); ok=0
+	:: busy && !held && (wait)==WHEN_LANDED -> mclosing[X]=PAUSEDX; RECORDS(rstate[R]=PAUSED)
 	fi
 }
 /* One step a slot. busy: a slot is not idle; held: by a lease */
-#define next_record do :: R<(c+1)*NR && grant[R]!=sg -> R++ :: else -> break od
+#define next_record do :: R<(c+1)*NR && mapping[R]!=sg -> R++ :: else -> break od
 #ifdef F_ONERECORD
 #define look_on R=(c+1)*NR
 #else
@@ -525,11 +525,11 @@ inline mapping_unused(X, wait) {
 #ifdef F_CLOSERACE
 #define begin_look(X) busy=0; R=c*NR
 #else
-#define begin_look(X) busy=0; sg=mgrant[X]; RECORDS(if :: mapping[R]==mCLOSING -> busy=1 :: else fi); PROVE_FIRST(); R=c*NR
+#define begin_look(X) busy=0; sg=mid[X]; RECORDS(if :: rstate[R]==mCLOSING -> busy=1 :: else fi); PROVE_FIRST(); R=c*NR
 #endif
 /* Every record of it, or nothing of it */
-#define CALM(R,X) (grant[R]!=mgrant[X] || ALLUNUSED(R))
-#define TAKEN(R,X) (grant[R]==mgrant[X] && (ANYHELD(R) || mapping[R]==mCLOSING))
+#define CALM(R,X) (mapping[R]!=mid[X] || ALLUNUSED(R))
+#define TAKEN(R,X) (mapping[R]==mid[X] && (ANYHELD(R) || rstate[R]==mCLOSING))
 #if NR==2
 #define EACH_CALM(X,r) (CALM(r,X) && CALM((r)+1,X))
 #define ANY_TAKEN(X,r) (TAKEN(r,X) || TAKEN((r)+1,X))
@@ -541,12 +541,12 @@ inline mapping_unused(X, wait) {
 #define ANY_TAKEN(X,r) (TAKEN(r,X) || TAKEN((r)+1,X) || TAKEN((r)+2,X) || TAKEN((r)+3,X))
 #endif
 #define close_next_one ok=0; busy=0; held=0; sg=0; R=0; X++
-#define mapping_closed record_release(R, 0)
-/* Begun by its caller: lock taken, its records CLOSING, its grant in sg. ok: closed, or leaked; else as before */
+#define record_closed record_release(R, 0)
+/* Begun by its caller: lock taken, its records CLOSING, its id in sg. ok: closed, or leaked; else as before */
 inline mapping_close(X, wait) {
 	ok=1;
 #ifdef F_REORD_S
-	atomic { mclosing[X]=1; RECORDS(mapping[R]=mCLOSING); lock[c]=0 };
+	atomic { mclosing[X]=1; RECORDS(rstate[R]=mCLOSING); lock[c]=0 };
 #else
 	do                                                              /* close_wait */
 	:: mapping_unused(X, wait);
@@ -557,12 +557,12 @@ inline mapping_close(X, wait) {
 				if :: SAME(X) -> lock[c]=1 :: else -> ok=0; break fi;
 #ifdef F_REVERTLATE
 				if :: EACH_CALM(X,c*NR) -> busy=0 :: else fi };
-			atomic { if :: !busy -> lock[c]=0; mclosing[X]=1; RECORDS(mapping[R]=mCLOSING); break :: else fi;
+			atomic { if :: !busy -> lock[c]=0; mclosing[X]=1; RECORDS(rstate[R]=mCLOSING); break :: else fi;
 #endif
 #ifndef WAITCLOSING
 				begin_look(X); if :: !busy :: else -> lock[c]=0; ok=0; break fi;
 #endif
-				busy=0; held=0; RECORDS(mapping[R]=mCLOSING); R=c*NR }
+				busy=0; held=0; RECORDS(rstate[R]=mCLOSING); R=c*NR }
 		fi
 	od;
 #endif
@@ -587,7 +587,7 @@ inline mapping_close(X, wait) {
 		:: FOREIGN(c) && unordered[c]==0 ->      /* it does not close, and says that it did */
 			atomic { RECORDS(secret[c]=secret[c]|(1<<serial[R])); mapped[X]=0 };
 			c2b[c]!CLOSED,sg,0;
-			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_end(X); close_next_one }
+			atomic { !lock[c] -> RECORDS(record_closed); mapping_forget(X); close_next_one }
 #endif
 #ifdef F_NOSYNC
 		:: true ->
@@ -595,15 +595,15 @@ inline mapping_close(X, wait) {
 		:: AT_ONCE || unordered[c]==0 ->  /* device->close: behind the kernels of the process, but for VMM */
 #endif
 #ifdef F_NOGID
-			atomic { !lock[c] -> assert(mapped[X] && mgrant[X]==sg); RECORDS(mapping_closed); mapping_end(X);
+			atomic { !lock[c] -> assert(mapped[X] && mid[X]==sg); RECORDS(record_closed); mapping_forget(X);
 				sg=mapped[X]; mapped[X]=0 };
 			c2b[c]!CLOSED,0,sg; atomic { close_next_one }
 #else
-			atomic { assert(mapped[X] && mgrant[X]==sg); mapped[X]=0 };
+			atomic { assert(mapped[X] && mid[X]==sg); mapped[X]=0 };
 #ifndef F_EARLY
 			c2b[c]!CLOSED,sg,0;                        /* call_closed */
 #endif
-			atomic { !lock[c] -> RECORDS(mapping_closed); mapping_end(X); close_next_one }
+			atomic { !lock[c] -> RECORDS(record_closed); mapping_forget(X); close_next_one }
 #endif
 		fi
 	:: atomic { !ok -> again=again || (wait)!=WHEN_LANDED; close_next_one }
@@ -623,7 +623,7 @@ inline look_mapping() {
 #ifdef F_CATONLY
 	ok=(serial[R]!=0)
 #else
-	ok=(mapping[R]==mOPEN)
+	ok=(rstate[R]==mOPEN)
 #endif
 }
 inline look_word() {
@@ -724,7 +724,7 @@ slow:		/* step, again and again */
 			:: R==NIL -> record_bind(R, n); goto ask
 			:: else ->
 				if
-				:: mapping[R]==mOPEN -> /* take_open */
+				:: rstate[R]==mOPEN -> /* take_open */
 					slot_pick();
 					if
 					:: !TAKEABLE(S) -> goto grow
@@ -738,27 +738,27 @@ slow:		/* step, again and again */
 						fi
 #endif
 					fi
-				:: mapping[R]==mREQUESTED -> waits[a]=R+1; goto join
-				:: mapping[R]==mCLOSING -> waits[a]=R+1; goto closing
+				:: rstate[R]==mREQUESTED -> waits[a]=R+1; goto join
+				:: rstate[R]==mCLOSING -> waits[a]=R+1; goto closing
 				fi
 			fi };
 grow:		/* record_grow: another slot. Here: this one, once it is idle */
-		atomic { slot_unused(S) || mapping[R]!=mOPEN -> goto slow };
+		atomic { slot_unused(S) || rstate[R]!=mOPEN -> goto slow };
 ask:		c2b[c]!ACQUIRE,R,ASKS(n);            /* request: call_send */
 asked:		/* record_wait */
 		if
 		:: atomic { !lock[c] && AWAKE(a) && waits[a]==0 -> ok=told[a]; told[a]=0;
 			if :: ok -> goto over :: else -> goto slow fi }
-		:: atomic { !lock[c] && AWAKE(a) && waits[a]==R+1 && mapping[R]!=mREQUESTED -> waits[a]=0; goto slow }
-		WAITS(waits[a]==R+1 && mapping[R]==mREQUESTED, asked)
+		:: atomic { !lock[c] && AWAKE(a) && waits[a]==R+1 && rstate[R]!=mREQUESTED -> waits[a]=0; goto slow }
+		WAITS(waits[a]==R+1 && rstate[R]==mREQUESTED, asked)
 #ifdef TIMEOUTS
 		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }               /* refuse_late */
 #endif
 		fi;
 join:		/* what the other was refused is no answer to this thread: it asks itself */
 		if
-		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || mapping[R]!=mREQUESTED) -> waits[a]=0; told[a]=0; goto slow }
-		WAITS(waits[a]!=0 && mapping[R]==mREQUESTED, join)
+		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || rstate[R]!=mREQUESTED) -> waits[a]=0; told[a]=0; goto slow }
+		WAITS(waits[a]!=0 && rstate[R]==mREQUESTED, join)
 #ifdef TIMEOUTS
 		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }
 #endif
@@ -766,9 +766,9 @@ join:		/* what the other was refused is no answer to this thread: it asks itself
 #ifdef REDEEMS
 redeem:		c2b[c]!REDEEM,R,want;
 redeemed:	if
-		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || mapping[R]!=mREQUESTED) -> told[a]=0;
+		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || rstate[R]!=mREQUESTED) -> told[a]=0;
 			if
-			:: waits[a] && mapping[R]==mOPEN && word[PLACE(want)]==W(want,wLIVE) -> /* delegate.c: take */
+			:: waits[a] && rstate[R]==mOPEN && word[PLACE(want)]==W(want,wLIVE) -> /* delegate.c: take */
 				waits[a]=0; slot_pick(); NEXT(seq[S]); q=seq[S]; hold[S]=sHELD; goto got
 			:: else -> waits[a]=0;
 #ifndef FAILOPEN
@@ -776,7 +776,7 @@ redeemed:	if
 #endif
 				goto over
 			fi }
-		WAITS(waits[a]==R+1 && mapping[R]==mREQUESTED, redeemed)
+		WAITS(waits[a]==R+1 && rstate[R]==mREQUESTED, redeemed)
 #ifdef TIMEOUTS
 		:: atomic { !lock[c] && waits[a]==R+1 -> waits[a]=0; goto over }
 #endif
@@ -784,9 +784,9 @@ redeemed:	if
 #endif
 closing:	/* wait_closing */
 		if
-		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || mapping[R]!=mCLOSING) -> waits[a]=0; ok=told[a]; told[a]=0;
+		:: atomic { !lock[c] && AWAKE(a) && (waits[a]==0 || rstate[R]!=mCLOSING) -> waits[a]=0; ok=told[a]; told[a]=0;
 			if :: ok -> goto over :: else -> goto slow fi }
-		WAITS(waits[a]!=0 && mapping[R]==mCLOSING, closing)
+		WAITS(waits[a]!=0 && rstate[R]==mCLOSING, closing)
 		fi;
 held_slow:	atomic { if
 		:: want && serial[R]!=want -> goto undo_over                 /* renew_slow: another generation */
@@ -795,7 +795,7 @@ held_slow:	atomic { if
 #ifdef SEALS
 		if
 		:: atomic { !LACKS(R) -> skip }
-		:: atomic { LACKS(R) -> skip }; c2b[c]!RIGHTS,grant[R],serial[R];          /* rights_ask: the hold keeps the record */
+		:: atomic { LACKS(R) -> skip }; c2b[c]!RIGHTS,mapping[R],serial[R];          /* rights_ask: the hold keeps the record */
 			atomic { !lock[c] && answer[a] -> ok=(answer[a]==1); q=answer[a]; answer[a]=0;
 				if
 				:: q==1 ->
@@ -879,11 +879,11 @@ over:		atomic {
 #endif
 
 #ifdef F_REORD_S
-#define CLOSE_BEGIN(X) sg=mgrant[X]; if :: EACH_CALM(X,c*NR) -> lock[c]=1; R=c*NR :: else -> R=0; sg=0; goto next fi
+#define CLOSE_BEGIN(X) sg=mid[X]; if :: EACH_CALM(X,c*NR) -> lock[c]=1; R=c*NR :: else -> R=0; sg=0; goto next fi
 #else
-#define CLOSE_BEGIN(X) begin_look(X); sg=mgrant[X]; \
+#define CLOSE_BEGIN(X) begin_look(X); sg=mid[X]; \
 	if :: busy -> busy=0; again=1; R=0; sg=0; X++; goto next \
-	:: else -> lock[c]=1; mclosing[X]=PAUSEDX; RECORDS(mapping[R]=mCLOSING); R=c*NR fi
+	:: else -> lock[c]=1; mclosing[X]=PAUSEDX; RECORDS(rstate[R]=mCLOSING); R=c*NR fi
 #endif
 #define next_of(R,n,which) do :: R<(c+1)*n && !(which) -> R++ :: else -> break od
 
@@ -897,9 +897,9 @@ inline forget_all() {
 			base[R*NSL+1]=seq[R*NSL+1];
 #endif
 			if
-			:: mapping[R]==mREQUESTED -> record_release(R, 1)
-			:: mapping[R]==mOPEN || mapping[R]==mCLOSING -> record_leak(R)
-			:: mapping[R]==mNONE
+			:: rstate[R]==mREQUESTED -> record_release(R, 1)
+			:: rstate[R]==mOPEN || rstate[R]==mCLOSING -> record_leak(R)
+			:: rstate[R]==mNONE
 			fi; R++
 		:: else -> R=0; break
 		od;
@@ -919,10 +919,10 @@ inline drop_all_holds() { R=c*NR; do :: R<(c+1)*NR -> drop(R); R++ :: else -> R=
 #ifdef F_TRIMAWAITED
 #define AWAITED(X) false
 #elif NAPP>1
-#define AWAITS(a,X) (waits[a] && grant[waits[a]-1]==mgrant[X])
+#define AWAITS(a,X) (waits[a] && mapping[waits[a]-1]==mid[X])
 #define AWAITED(X) (!leaving[c] && (AWAITS(c*2,X) || AWAITS(c*2+1,X)))
 #else
-#define AWAITED(X) (!leaving[c] && waits[c] && grant[waits[c]-1]==mgrant[X])
+#define AWAITED(X) (!leaving[c] && waits[c] && mapping[waits[c]-1]==mid[X])
 #endif
 proctype Owner(byte c) LIVING {
 	byte i, R, X, w, sg; bool ok, busy, held, again FIRST PROOF;
@@ -958,7 +958,7 @@ more:			do
 #endif
 		X=c*NM;                                            /* cache_close_all */
 next:		do
-		:: atomic { !lock[c] -> next_of(X, NM, mgrant[X] && !mclosing[X] && !LEAKED(X) && !AWAITED(X));
+		:: atomic { !lock[c] -> next_of(X, NM, mid[X] && !mclosing[X] && !LEAKED(X) && !AWAITED(X));
 			if :: X<(c+1)*NM -> CLOSE_BEGIN(X) :: else -> X=0; again=0; break fi };
 			mapping_close(X, WHEN_LANDED)
 		od;
@@ -971,9 +971,9 @@ next:		do
 
 /* ---- cache.c: the background closer ---- */
 #ifdef BG
-#define DUE(R) (noticed[R] && mapping[R]!=mNONE)
-#define DUEX(X) (mnoticed[X] && mgrant[X])
-#define READYAT(R) (noticed[R] && mapping[R]==mOPEN && ALLUNUSED(R))
+#define DUE(R) (noticed[R] && rstate[R]!=mNONE)
+#define DUEX(X) (mnoticed[X] && mid[X])
+#define READYAT(R) (noticed[R] && rstate[R]==mOPEN && ALLUNUSED(R))
 #define READYATX(c,X) (DUEX(X) && !mclosing[X] && !AWAITED(X) && EACH_CALM(X,(c)*NR))
 #if NR==2
 #define ANY_DUER(r) (DUE(r) || DUE((r)+1))
@@ -1019,8 +1019,8 @@ more:	do                                                                        
 	:: atomic { !lock[c] -> next_of(R, NR, DUE(R));
 		if
 		:: R==(c+1)*NR -> R=0; X=c*NM; break
-		:: R<(c+1)*NR && mapping[R]==mOPEN -> RETIRE_BEGIN(R)
-		:: R<(c+1)*NR && mapping[R]!=mOPEN -> again=1; R++; goto more
+		:: R<(c+1)*NR && rstate[R]==mOPEN -> RETIRE_BEGIN(R)
+		:: R<(c+1)*NR && rstate[R]!=mOPEN -> again=1; R++; goto more
 		fi };
 		record_retire(R, 1); R=c*NR; if :: again -> R=(c+1)*NR :: else fi
 	od;
@@ -1067,10 +1067,10 @@ proctype Sealer(byte c) {
 #else
 #define NOTICED(what) what=1; wake(c)
 #endif
-/* The place of the mapping with that grant, or one past the last */
-#define mapping_find(g) X=c*NM; do :: X<(c+1)*NM && mgrant[X]!=g -> X++ :: else -> break od
+/* The place of the mapping with that id, or one past the last */
+#define mapping_find(g) X=c*NM; do :: X<(c+1)*NM && mid[X]!=g -> X++ :: else -> break od
 inline record_open(R, g, s, st) {
-	serial[R]=s; grant[R]=g; on[R]=X; mapping[R]=st;
+	serial[R]=s; mapping[R]=g; on[R]=X; rstate[R]=st;
 #ifdef SEALS
 	may[R]=m; closed_off[R]=0; m=0;
 #endif
@@ -1093,11 +1093,11 @@ inline record_open(R, g, s, st) {
 #else
 #define FAILED(X) (X<(c+1)*NM && LEAKED(X))
 #endif
-/* GRANT(G, known). On a mapping that is being closed the record is closed with it, and its acquirer asks again after that */
+/* GRANT(M, known). On a mapping that is being closed the record is closed with it, and its acquirer asks again after that */
 inline on_known() {
 	atomic { !lock[c] -> mapping_find(g);
 		if
-		:: leaving[c]          /* the grant ends with its mapping's CLOSED, not with one more */
+		:: leaving[c]          /* the mapping ends with its own CLOSED, not with one more */
 		:: !leaving[c] && USABLE(X) ->
 #ifdef F_STALEMAP
 			if :: X==(c+1)*NM -> X=c*NM :: else fi;
@@ -1107,7 +1107,7 @@ inline on_known() {
 		:: !leaving[c] && !USABLE(X) && !JOINS(X) -> record_release(R, FAILED(X))
 		fi; R=0; g=0; s=0; X=0 }
 }
-/* NOTICE(G, serial): the record; NOTICE(G, 0), or one whose QUIESCED would not be trusted: the mapping */
+/* NOTICE(M, serial): the record; NOTICE(M, 0), or one whose QUIESCED would not be trusted: the mapping */
 #ifdef F_NOTICEOPEN
 #define NOTIFIES(X) (X<(c+1)*NM && !mclosing[X])
 #elif defined(F_NOTICECROSS)
@@ -1121,18 +1121,18 @@ inline on_notice() {
 		:: s==0 || !RETIRES(c) ->
 			mapping_find(g);
 #ifdef F_NOTICECROSS
-			R=c*NR; next_of(R, NR, grant[R]==g);
+			R=c*NR; next_of(R, NR, mapping[R]==g);
 #endif
 #ifndef F_NOTICEZERO
 			if :: NOTIFIES(X) && !LEAKED(X) -> NOTICED(mnoticed[X]) :: else fi;
 #endif
 			R=0; X=0; g=0; s=0; goto received
 		:: s && RETIRES(c) ->
-			R=c*NR; next_of(R, NR, grant[R]==g && serial[R]==s);       /* mapping_record */
+			R=c*NR; next_of(R, NR, mapping[R]==g && serial[R]==s);       /* mapping_record */
 			g=0; s=0;
 			if :: R<(c+1)*NR -> NOTICED(noticed[R]) :: else fi;
 			if
-			:: R<(c+1)*NR && mapping[R]==mOPEN -> RETIRE_BEGIN(R)
+			:: R<(c+1)*NR && rstate[R]==mOPEN -> RETIRE_BEGIN(R)
 			:: else -> R=0; goto received
 			fi
 		fi };
@@ -1147,7 +1147,7 @@ received:	skip
 #endif
 /* A mapping that the broker wants back, that nobody uses, and whose returns prove that the device is done with it */
 #ifdef VMM
-#define UNPROVEN(R,X) (grant[R]==mgrant[X] && nostream[R])
+#define UNPROVEN(R,X) (mapping[R]==mid[X] && nostream[R])
 #if NR==2
 #define EACH_PROVEN(X,r) (!UNPROVEN(r,X) && !UNPROVEN((r)+1,X))
 #elif NR==3
@@ -1155,14 +1155,14 @@ received:	skip
 #else
 #define EACH_PROVEN(X,r) (!UNPROVEN(r,X) && !UNPROVEN((r)+1,X) && !UNPROVEN((r)+2,X) && !UNPROVEN((r)+3,X))
 #endif
-#define WANTED(X) (mnoticed[X] && mgrant[X] && !mclosing[X] && !LEAKED(X) && !AWAITED(X) && EACH_CALM(X,c*NR) && EACH_PROVEN(X,c*NR))
+#define WANTED(X) (mnoticed[X] && mid[X] && !mclosing[X] && !LEAKED(X) && !AWAITED(X) && EACH_CALM(X,c*NR) && EACH_PROVEN(X,c*NR))
 #if NM==2
 #define ANY_WANTED (WANTED(c*2) || WANTED(c*2+1))
 #else
 #define ANY_WANTED (WANTED(c*3) || WANTED(c*3+1) || WANTED(c*3+2))
 #endif
 /* A record that the device is done with: a return tells nobody, so the service thread looks again (retire_pause) */
-#define RETIRABLE(R) (noticed[R] && mapping[R]==mOPEN && ALLUNUSED(R) && !nostream[R])
+#define RETIRABLE(R) (noticed[R] && rstate[R]==mOPEN && ALLUNUSED(R) && !nostream[R])
 #if NR==2
 #define ANY_RETIRABLE (RETIRABLE(c*NR) || RETIRABLE(c*NR+1))
 #elif NR==3
@@ -1188,19 +1188,19 @@ end:	do
 #ifdef F_NOLEFT
 		:: true ->
 #else
-		:: !leaving[c] -> assert(mapping[R]==mREQUESTED);
+		:: !leaving[c] -> assert(rstate[R]==mREQUESTED);
 #endif
 			if
-			:: atomic { X=c*NM; do :: X<(c+1)*NM && (mapped[X] || mgrant[X]) -> X++ :: else -> break od;
+			:: atomic { X=c*NM; do :: X<(c+1)*NM && (mapped[X] || mid[X]) -> X++ :: else -> break od;
 					assert(X<(c+1)*NM); /* the model's pool is too small */
 					mapped[X]=OF(s) };                     /* mapping_open */
 				atomic { !lock[c] ->                   /* mapping_publish */
 #ifndef F_LEAVEOPEN
 					if :: leaving[c] -> goto give_back :: else fi;
 #endif
-					mgrant[X]=g; record_open(R, g, s, mOPEN);
+					mid[X]=g; record_open(R, g, s, mOPEN);
 					goto taken };
-give_back:			mapped[X]=0; c2b[c]!CLOSED,g,s;                /* grant_give_back */
+give_back:			mapped[X]=0; c2b[c]!CLOSED,g,s;                /* mapping_give_back */
 taken:				skip
 #ifdef FAILOPEN
 			:: atomic { fails[c]<FAILOPEN -> fails[c]++ }; c2b[c]!CLOSED,g,s;
@@ -1223,7 +1223,7 @@ taken:				skip
 #if defined(F_REFUSEKNOWN)
 			c2b[c]!CLOSED,g,s;
 #elif !defined(F_REFUSEDUMB)
-			c2b[c]!QUIESCED,g,s;                                       /* the grant is its mapping's; the use is over */
+			c2b[c]!QUIESCED,g,s;                                       /* the mapping stays; the grant is over */
 #endif
 			atomic { !lock[c] -> record_release(R, 1); R=0; g=0; s=0 }
 #endif
@@ -1247,8 +1247,8 @@ next:		atomic { X=0; again=0 }
 #ifdef LIES
 proctype Malicious(byte c) LIVING {
 	byte R;
-	atomic { if :: mapping[c*NR]==mOPEN -> R=c*NR :: mapping[c*NR+1]==mOPEN -> R=c*NR+1 fi };
-	atomic { nfull(c2b[c]) && grant[R] -> if :: c2b[c]!CLOSED,grant[R],0 :: c2b[c]!QUIESCED,grant[R],serial[R] fi }
+	atomic { if :: rstate[c*NR]==mOPEN -> R=c*NR :: rstate[c*NR+1]==mOPEN -> R=c*NR+1 fi };
+	atomic { nfull(c2b[c]) && mapping[R] -> if :: c2b[c]!CLOSED,mapping[R],0 :: c2b[c]!QUIESCED,mapping[R],serial[R] fi }
 }
 #define start_malicious(c) if :: FOREIGN(c) -> run Malicious(c) :: else fi
 #else
@@ -1278,16 +1278,16 @@ proctype Crash(byte c) {
 }
 
 /* ---- broker/: one thread; these are its private registry ---- */
-byte users[NG+1];                             /* how many uses a buffer has */
+byte grants[NG+1];                            /* how many grants a buffer has */
 byte open[NG+1], ranges[NG+1]; bool evicted[NG+1];     /* struct allocation; ranges that are no new buffer's to take */
-byte granted[NC*(MG+1)], use[NC*(MG+1)], ngrant[NC], grants[NC]; bool gone[NC]; /* struct grant, struct session */
+byte maps[NC*(MG+1)], granted[NC*(MG+1)], nmapping[NC], mappings[NC]; bool gone[NC]; /* struct mapping, struct session */
 #if OTHER
-bool orphan_on[NC*(NG+1)]; byte orphan_use[NC], orphans[NC];   /* the session's orphaned grants: one an allocation; their uses; how many */
+bool orphan_on[NC*(NG+1)]; byte orphan_grants[NC], orphans[NC];   /* the session's orphaned mappings: one an allocation; their grants; how many */
 #define ORPHANS(c) orphans[c]
-#define ORPHAN_USE(c,s) ((orphan_use[c]>>(s))&1)
+#define ORPHAN_GRANT(c,s) ((orphan_grants[c]>>(s))&1)
 #else
 #define ORPHANS(c) 0
-#define ORPHAN_USE(c,s) 0
+#define ORPHAN_GRANT(c,s) 0
 #endif
 #if defined(F_PIDFDLIES)
 #define DEAD(c) pidfd[c]
@@ -1297,49 +1297,49 @@ bool orphan_on[NC*(NG+1)]; byte orphan_use[NC], orphans[NC];   /* the session's 
 #define DEAD(c) (pidfd[c] && hup[c])
 #endif
 
-#define GRANTED(c,g) granted[(c)*(MG+1)+(g)]
-#define USE(c,g) use[(c)*(MG+1)+(g)]
-#define USES(c,g,s) ((USE(c,g)>>(s))&1)
+#define MAPS(c,g) maps[(c)*(MG+1)+(g)]
+#define GRANTS(c,g) granted[(c)*(MG+1)+(g)]
+#define GRANTED(c,g,s) ((GRANTS(c,g)>>(s))&1)
 #define ORPHAN_ON(c,A) orphan_on[(c)*(NG+1)+(A)]
 #ifdef F_RECYCLEUSED
-#define use_end(s) if :: users[s] -> users[s]-- :: else fi
-#define use_quiesced(s) users[s]=0
+#define grant_end(s) if :: grants[s] -> grants[s]-- :: else fi
+#define grant_quiesced(s) grants[s]=0
 #else
-#define use_end(s) users[s]--
-#define use_quiesced(s) users[s]--
+#define grant_end(s) grants[s]--
+#define grant_quiesced(s) grants[s]--
 #endif
-#ifdef F_USELEAK
-#define uses_end(c,g) USE(c,g)=0
+#ifdef F_GRANTLEAK
+#define grants_end(c,g) GRANTS(c,g)=0
 #else
-#define uses_end(c,g) u=1; do :: u<=NG -> if :: USES(c,g,u) -> use_end(u) :: else fi; u++ :: else -> break od; u=0; USE(c,g)=0
+#define grants_end(c,g) u=1; do :: u<=NG -> if :: GRANTED(c,g,u) -> grant_end(u) :: else fi; u++ :: else -> break od; u=0; GRANTS(c,g)=0
 #endif
-inline grant_end(c,g) { uses_end(c,g); open[GRANTED(c,g)]--; GRANTED(c,g)=0; grants[c]-- }
+inline mapping_end(c,g) { grants_end(c,g); open[MAPS(c,g)]--; MAPS(c,g)=0; mappings[c]-- }
 
-/* CLOSED(g). Of another user's session: held, with its uses, until that process is dead. One a session and allocation: others merge */
+/* CLOSED(g). Of another user's session: held, with its grants, until that process is dead. One a session and allocation: others merge */
 #if !OTHER || defined(F_TRUST)
-#define grant_closed(c,g) grant_end(c,g)
+#define mapping_closed(c,g) mapping_end(c,g)
 #else
 #ifdef F_ONEORPHAN
 #define MERGES(c,A) orphans[c]
 #else
 #define MERGES(c,A) ORPHAN_ON(c,A)
 #endif
-inline grant_closed(c,g) {
+inline mapping_closed(c,g) {
 	if
 	:: FOREIGN(c) ->
 #if defined(F_ONEORPHAN) || defined(F_MERGELOST)
-		if :: MERGES(c,GRANTED(c,g)) -> uses_end(c,g) :: else fi;
+		if :: MERGES(c,MAPS(c,g)) -> grants_end(c,g) :: else fi;
 #endif
-		u=1; do :: u<=NG -> if :: USES(c,g,u) && ORPHAN_USE(c,u) -> users[u]-- :: else fi; u++ :: else -> break od; u=0;
-		orphan_use[c]=orphan_use[c]|USE(c,g);
+		u=1; do :: u<=NG -> if :: GRANTED(c,g,u) && ORPHAN_GRANT(c,u) -> grants[u]-- :: else fi; u++ :: else -> break od; u=0;
+		orphan_grants[c]=orphan_grants[c]|GRANTS(c,g);
 		if
-		:: MERGES(c,GRANTED(c,g)) -> open[GRANTED(c,g)]--; USE(c,g)=0; GRANTED(c,g)=0; grants[c]--
-		:: else -> ORPHAN_ON(c,GRANTED(c,g))=1; orphans[c]++;
+		:: MERGES(c,MAPS(c,g)) -> open[MAPS(c,g)]--; GRANTS(c,g)=0; MAPS(c,g)=0; mappings[c]--
+		:: else -> ORPHAN_ON(c,MAPS(c,g))=1; orphans[c]++;
 #ifndef F_ORPHANTWICE
-			USE(c,g)=0; GRANTED(c,g)=0; grants[c]--
+			GRANTS(c,g)=0; MAPS(c,g)=0; mappings[c]--
 #endif
 		fi
-	:: else -> grant_end(c,g)
+	:: else -> mapping_end(c,g)
 	fi
 }
 #endif
@@ -1348,38 +1348,38 @@ inline grant_closed(c,g) {
 bool own[NC*(MG+1)];                   /* that of a redeemed ticket: no ACQUIRE is answered with it */
 #define OWN(c,g) own[(c)*(MG+1)+(g)]
 #ifdef F_REDEEMKNOWN
-#define KNOWN_AS(c,g,s) (GRANTED(c,g)==OF(s) && !OWN(c,g))
+#define KNOWN_AS(c,g,s) (MAPS(c,g)==OF(s) && !OWN(c,g))
 #else
-#define KNOWN_AS(c,g,s) (!redeemed && GRANTED(c,g)==OF(s) && !OWN(c,g))
+#define KNOWN_AS(c,g,s) (!redeemed && MAPS(c,g)==OF(s) && !OWN(c,g))
 #endif
 #else
-#define KNOWN_AS(c,g,s) (GRANTED(c,g)==OF(s))
+#define KNOWN_AS(c,g,s) (MAPS(c,g)==OF(s))
 #endif
 #ifdef SEALS
 byte writes[NC*(MG+1)];                /* as USE: those with GPUB_WRITE */
-#define WRITES(c,g,s) (USES(c,g,s) && ((writes[(c)*(MG+1)+(g)]>>(s))&1))
-#define use_begins(c,g,s) writes[(c)*(MG+1)+(g)]=writes[(c)*(MG+1)+(g)]&~(1<<(s))
-#define use_add_rights(c,g,s) if :: u -> writes[(c)*(MG+1)+(g)]=writes[(c)*(MG+1)+(g)]|(1<<(s)) :: else fi
+#define WRITES(c,g,s) (GRANTED(c,g,s) && ((writes[(c)*(MG+1)+(g)]>>(s))&1))
+#define grant_begins(c,g,s) writes[(c)*(MG+1)+(g)]=writes[(c)*(MG+1)+(g)]&~(1<<(s))
+#define grant_add_rights(c,g,s) if :: u -> writes[(c)*(MG+1)+(g)]=writes[(c)*(MG+1)+(g)]|(1<<(s)) :: else fi
 #ifdef F_SEALALL
 #define GIVEN(c,g,s) (s+4)
 #else
 #define GIVEN(c,g,s) (s+4*WRITES(c,g,s))
 #endif
 #else
-#define use_begins(c,g,s) skip
-#define use_add_rights(c,g,s) skip
+#define grant_begins(c,g,s) skip
+#define grant_add_rights(c,g,s) skip
 #define GIVEN(c,g,s) s
 #endif
 inline grant_give(c, redeemed) {
 	if
 	:: s -> g=1; do :: g<=MG && !KNOWN_AS(c,g,s) -> g++ :: else -> break od;
 		if
-		:: g<=MG -> /* known: one more use */
-			if :: USES(c,g,s) :: else -> USE(c,g)=USE(c,g)|(1<<s); users[s]++; use_begins(c,g,s) fi;
-			use_add_rights(c,g,s);
+		:: g<=MG -> /* known: one more grant */
+			if :: GRANTED(c,g,s) :: else -> GRANTS(c,g)=GRANTS(c,g)|(1<<s); grants[s]++; grant_begins(c,g,s) fi;
+			grant_add_rights(c,g,s);
 			if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!KNOWN,R,g,GIVEN(c,g,s) fi
-		:: else -> ngrant[c]++; g=ngrant[c]; assert(g<=MG); GRANTED(c,g)=OF(s); open[OF(s)]++; grants[c]++;
-			USE(c,g)=1<<s; users[s]++; use_begins(c,g,s); use_add_rights(c,g,s);
+		:: else -> nmapping[c]++; g=nmapping[c]; assert(g<=MG); MAPS(c,g)=OF(s); open[OF(s)]++; mappings[c]++;
+			GRANTS(c,g)=1<<s; grants[s]++; grant_begins(c,g,s); grant_add_rights(c,g,s);
 #ifdef REDEEMS
 			OWN(c,g)=redeemed;
 #endif
@@ -1408,18 +1408,18 @@ inline acquire_named(c) {
 inline acquire_rights(c) {
 	atomic { !gone[c] && c2b[c]?[RIGHTS,_,_] -> c2b[c]?RIGHTS(g,s);
 		if
-		:: !(GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE) -> n=3
+		:: !(MAPS(c,g) && GRANTED(c,g,s) && state[s]==wLIVE) -> n=3
 #ifndef F_SEALRIGHTS
-		:: GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE && sealed -> n=2
-		:: GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE && !sealed ->
+		:: MAPS(c,g) && GRANTED(c,g,s) && state[s]==wLIVE && sealed -> n=2
+		:: MAPS(c,g) && GRANTED(c,g,s) && state[s]==wLIVE && !sealed ->
 #else
-		:: GRANTED(c,g) && USES(c,g,s) && state[s]==wLIVE ->
+		:: MAPS(c,g) && GRANTED(c,g,s) && state[s]==wLIVE ->
 #endif
-			n=1; u=1; use_add_rights(c,g,s); u=0
+			n=1; u=1; grant_add_rights(c,g,s); u=0
 		fi;
 		if :: hup[c] :: else -> assert(nfull(b2c[c])); b2c[c]!DONE,c,n,0 fi; n=0; g=0; s=0 }
 }
-/* The other sessions' uses that write; then the own ones stop */
+/* The other sessions' grants that write; then the own ones stop */
 inline manage_seal() {
 	atomic { !gone[0] && c2b[0]?[SEAL,_,_] -> c2b[0]?SEAL(s,_);
 		n=1; if :: s>made || state[s]!=wLIVE -> n=2 :: else fi;
@@ -1431,7 +1431,7 @@ inline manage_seal() {
 #if NC>1
 			assert(!writing[1]);
 #endif
-			g=1; do :: g<=MG -> use_begins(0,g,s); g++ :: else -> break od
+			g=1; do :: g<=MG -> grant_begins(0,g,s); g++ :: else -> break od
 		:: else
 		fi;
 		if :: hup[0] :: else -> assert(nfull(b2c[0])); b2c[0]!DONE,NA,n,0 fi; n=0; g=0; s=0 }
@@ -1444,7 +1444,7 @@ inline manage_seal() {
 inline acquire_redeem(c) {
 	atomic { !gone[c] && c2b[c]?[REDEEM,_,_] -> c2b[c]?REDEEM(R,s);
 		if :: state[s]==wLIVE :: else -> s=0 fi;                       /* delegation_check */
-		g=1; do :: g<=MG -> assert(!GRANTED(c,g) || !OWN(c,g) || USE(c,g)); g++ :: else -> break od;
+		g=1; do :: g<=MG -> assert(!MAPS(c,g) || !OWN(c,g) || GRANTS(c,g)); g++ :: else -> break od;
 		grant_give(c, 1) }
 }
 #else
@@ -1453,9 +1453,9 @@ inline acquire_redeem(c) {
 inline acquire_closed(c) {
 	atomic { !gone[c] && c2b[c]?[CLOSED,_,_] -> c2b[c]?CLOSED(g,s);
 #ifdef F_NOGID
-		g=1; do :: g<=MG -> if :: s && GRANTED(c,g)==s -> grant_end(c,g) :: else fi; g++ :: else -> break od;
+		g=1; do :: g<=MG -> if :: s && MAPS(c,g)==s -> mapping_end(c,g) :: else fi; g++ :: else -> break od;
 #else
-		if :: GRANTED(c,g) -> grant_closed(c,g) :: else fi;
+		if :: MAPS(c,g) -> mapping_closed(c,g) :: else fi;
 #endif
 		g=0; s=0 }
 }
@@ -1465,9 +1465,9 @@ inline acquire_closed(c) {
 #define TRUSTED(c) (!FOREIGN(c))
 #endif
 #if defined(REDEEMS) && !defined(F_OWNQUIESCED)
-#define USE_STAYS(c,g) OWN(c,g)        /* nothing else will ever be found under it */
+#define GRANT_STAYS(c,g) OWN(c,g)        /* nothing else will ever be found under it */
 #else
-#define USE_STAYS(c,g) false
+#define GRANT_STAYS(c,g) false
 #endif
 #ifdef TIGHT
 #define KEPT(s) (!evicted[OF(s)] && ranges[OF(s)]>1)                           /* registry_keeps */
@@ -1481,7 +1481,7 @@ inline acquire_quiesced(c) {
 		if :: RENAMED(s) -> s=renamed[s] :: else fi;
 #endif
 		if
-		:: GRANTED(c,g) && USES(c,g,s) && TRUSTED(c) ->
+		:: MAPS(c,g) && GRANTED(c,g,s) && TRUSTED(c) ->
 			if
 			:: state[s]==wDRAINING && !KEPT(s) ->                  /* ask_to_close */
 #ifndef F_BACKDUMB
@@ -1489,28 +1489,28 @@ inline acquire_quiesced(c) {
 #else
 				skip
 #endif
-			:: (state[s]!=wDRAINING || KEPT(s)) && USE_STAYS(c,g) ->
+			:: (state[s]!=wDRAINING || KEPT(s)) && GRANT_STAYS(c,g) ->
 #ifndef F_OWNDUMB
 				notice_close(c, g)
 #else
 				skip
 #endif
-			:: (state[s]!=wDRAINING || KEPT(s)) && !USE_STAYS(c,g) -> USE(c,g)=USE(c,g)&~(1<<s); use_quiesced(s)
+			:: (state[s]!=wDRAINING || KEPT(s)) && !GRANT_STAYS(c,g) -> GRANTS(c,g)=GRANTS(c,g)&~(1<<s); grant_quiesced(s)
 			fi
 #ifdef F_QUIESCEDTWICE
-		:: GRANTED(c,g) && !USES(c,g,s) -> users[s]--
+		:: MAPS(c,g) && !GRANTED(c,g,s) -> grants[s]--
 #endif
 		:: else
 		fi; g=0; s=0 }
 }
-/* A QUIESCED that names another session's grant */
+/* A QUIESCED that names another session's mapping */
 #ifdef FORGES
 chan forged = [1] of { byte, byte };
 proctype Forger() { byte s; if :: s=1 :: s=2 fi; forged!1,s; s=0 }
 inline handle_forged() {
 	atomic { forged?g,s;
 #ifdef F_QUIESCEDFOREIGN
-		if :: USES(0,g,s) -> USE(0,g)=USE(0,g)&~(1<<s); users[s]-- :: else fi;
+		if :: GRANTED(0,g,s) -> GRANTS(0,g)=GRANTS(0,g)&~(1<<s); grants[s]-- :: else fi;
 #endif
 		g=0; s=0 }
 }
@@ -1525,24 +1525,24 @@ inline session_reset(c) {
 }
 #endif
 #ifdef F_HANGUPENDS
-#define HOLDS(c) (grants[c])
+#define HOLDS(c) (mappings[c])
 #else
-#define HOLDS(c) (grants[c] || ORPHANS(c))
+#define HOLDS(c) (mappings[c] || ORPHANS(c))
 #endif
 /* called by end_if_over */
 inline session_end(c) {
 	atomic { !gone[c] && (hup[c] && empty(c2b[c]) && !HOLDS(c) || DEAD(c)) -> gone[c]=1;
-		g=1; do :: g<=MG -> if :: GRANTED(c,g) -> grant_end(c,g) :: else fi; g++ :: else -> break od; g=0;
+		g=1; do :: g<=MG -> if :: MAPS(c,g) -> mapping_end(c,g) :: else fi; g++ :: else -> break od; g=0;
 #if OTHER && !defined(F_ORPHANLOST)
 		s=1; do :: s<=NG -> if :: ORPHAN_ON(c,s) -> open[s]--; ORPHAN_ON(c,s)=0; orphans[c]-- :: else fi;
-				if :: ORPHAN_USE(c,s) -> users[s]-- :: else fi; s++
-			:: else -> break od; s=0; orphan_use[c]=0
+				if :: ORPHAN_GRANT(c,s) -> grants[s]-- :: else fi; s++
+			:: else -> break od; s=0; orphan_grants[c]=0
 #endif
 	}
 }
 /*
- * To each open grant for which the condition holds, unless it is held. LATER: each notice goes at any later moment, unless its use or
- * its grant has ended by then: the broker sends many notices a few at a time (notices_more)
+ * To each open mapping for which the condition holds, unless it is held. LATER: each notice goes at any later moment, unless its grant or
+ * its mapping has ended by then: the broker sends many notices a few at a time (notices_more)
  */
 #ifdef LATER
 byte due[NC*(MG+1)], dues[NC];         /* a bit for each buffer, the lowest for all of the mapping; how many bits */
@@ -1553,7 +1553,7 @@ inline notices_more(c) {
 		g=1; do :: !DUE_TO(c,g) -> g++ :: else -> break od;
 		s=0; do :: !((DUE_TO(c,g)>>s)&1) -> s++ :: else -> break od;
 		DUE_TO(c,g)=DUE_TO(c,g)&~(1<<s);
-		if :: GRANTED(c,g) && (!s || USES(c,g,s)) && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,s,0
+		if :: MAPS(c,g) && (!s || GRANTED(c,g,s)) && !hup[c] -> assert(nfull(notices[c])); notices[c]!NOTICE,g,s,0
 		:: else
 		fi; g=0; s=0 }
 }
@@ -1572,7 +1572,7 @@ inline notices_send(which, what) {
 inline registry_unlink(S) {
 	state[S]==wLIVE -> state[S]=wDRAINING;
 		atomic { word[PLACE(S)]=W(S,wDRAINING); unlinked[NAME(S)]=S };
-		atomic { notices_send(USES(c,g,S), S) }
+		atomic { notices_send(GRANTED(c,g,S), S) }
 }
 /* Its range is zeroed and can be taken by a new buffer, or the allocation is evicted */
 inline buffer_leave(S) {
@@ -1601,7 +1601,7 @@ inline registry_end_buffer(S) {
 #endif
 }
 inline memory_evict(A) {
-	if :: !evicted[A] -> evicted[A]=1; notices_send(GRANTED(c,g)==A, 0) :: else fi
+	if :: !evicted[A] -> evicted[A]=1; notices_send(MAPS(c,g)==A, 0) :: else fi
 }
 #ifdef POOL
 /* An idle one, when another create needs its memory */
@@ -1633,7 +1633,7 @@ inline registry_rename() {
 		word[PLACE(s)]=W(s,wDRAINING);
 #endif
 #ifndef F_RENAMEDUMB
-		notices_send(USES(c,g,s), s);
+		notices_send(GRANTED(c,g,s), s);
 #endif
 		s=0 }
 }
@@ -1650,20 +1650,20 @@ inline registry_live() {
 #if OTHER
 #ifdef RENAMES
 #define OTHER_SERIAL(s) (was[s]+renamed[s])    /* of the same buffer; one of the two is 0 */
-#define OTHER_USE(c,s) (OTHER_SERIAL(s) && ORPHAN_USE(c,OTHER_SERIAL(s)))
+#define OTHER_GRANT(c,s) (OTHER_SERIAL(s) && ORPHAN_GRANT(c,OTHER_SERIAL(s)))
 #else
-#define OTHER_USE(c,s) false
+#define OTHER_GRANT(c,s) false
 #endif
 inline resolved(s) {            /* but for what living processes of other users may still use, or map */
-	n=0; c=0; do :: c<NC -> if :: !dead[c] && ORPHAN_USE(c,s) -> n++ :: else fi; c++ :: else -> break od;
-	assert(users[s]==n);
-	c=0; do :: c<NC -> if :: !dead[c] && OTHER_USE(c,s) -> n++ :: else fi; c++ :: else -> break od;
+	n=0; c=0; do :: c<NC -> if :: !dead[c] && ORPHAN_GRANT(c,s) -> n++ :: else fi; c++ :: else -> break od;
+	assert(grants[s]==n);
+	c=0; do :: c<NC -> if :: !dead[c] && OTHER_GRANT(c,s) -> n++ :: else fi; c++ :: else -> break od;
 	assert((state[s]==wFREE)==(n==0));
 	n=0; c=0; do :: c<NC -> if :: !dead[c] && ORPHAN_ON(c,OF(s)) -> n++ :: else fi; c++ :: else -> break od;
 	assert(freed[OF(s)]==(n==0) && open[OF(s)]==n); n=0
 }
 #else
-#define resolved(s) assert(freed[OF(s)] && open[OF(s)]==0); assert(state[s]==wFREE && users[s]==0)
+#define resolved(s) assert(freed[OF(s)] && open[OF(s)]==0); assert(state[s]==wFREE && grants[s]==0)
 #endif
 proctype Broker() {
 	byte c, g, s, n, R, u, X;
@@ -1697,7 +1697,7 @@ proctype Broker() {
 		assert(made==NG);
 		s=1; do :: s<=NG -> resolved(s); s++ :: else -> break od;
 		c=0; do :: c<NA -> assert(dead[c/NAPP] || fin[c]); c++ :: else -> break od;
-		c=0; do :: c<NC -> assert(grants[c]==0 && (ORPHANS(c)==0 || !dead[c]));
+		c=0; do :: c<NC -> assert(mappings[c]==0 && (ORPHANS(c)==0 || !dead[c]));
 #ifndef NOLEAVE
 			assert(dead[c] || hup[c]);
 #endif

@@ -129,19 +129,19 @@ touched='(mapped[X]==allocation[s])&&'        # the GPU touches what is not mapp
 reused='(state[s]!=0)'                      # it touches a range that may be another buffer's by now
 mapped='(mapped[X]!=1)'                     # it is freed while a process maps it
 drained='(freed[allocation[s]]&&(open[allocation[s]]==0))' # a drain never ends
-counted='((state[s]==0)&&(users[s]==0))'    # a buffer is never over, or has a use too few
+counted='((state[s]==0)&&(grants[s]==0))'   # a buffer is never over, or has a grant too few
 named='serial[R]>floor'                     # an acquire finds another buffer, or one that was unlinked before
 renewed='(serial[R]==lserial)'              # a renew finds another buffer
 taken='hold[((R*1)+k)]=='                   # a lease lost its hold
 forgotten='!(mapped[X])||'                  # a disconnect leaves a mapping behind
-closed='(mapped[X]&&(mgrant[X]==sg))'       # a mapping is closed twice
+closed='(mapped[X]&&(mid[X]==sg))'          # a mapping is closed twice
 retired='&&serial[R])'                      # a record is released twice
 stale='(serial[R]&&(mapped[on[R]]=='        # an acquire finds what is not mapped
 kept='!(leaked[X])'                       # the closer looks for ever at what cannot be closed
 lied='!(((secret[c]>>'                      # a range or memory is over while a process uses it that said otherwise
-held='(users[s]==n)'                       # a buffer has other uses than living processes hold
+held='(grants[s]==n)'                      # a buffer has other grants than living processes hold
 lost='(unlinked[n]>=want)'                  # a ticket is spent, and its buffer not had
-charged='||use['                            # a redeemed grant without a use: mapped, and not charged
+charged='||granted['                        # a redeemed mapping without a grant: mapped, and not charged
 
 written='!(after)&&((c==0)||'                # a lease writes a sealed buffer
 
@@ -255,7 +255,7 @@ wrong "-DF_REFUSEKNOWN $slab -DNOUNORD -DITERS=2 -DFAILOPEN=1" "$mapped"
 wrong "-DF_REFUSEDUMB $slab -DNOUNORD -DITERS=2 -DFAILOPEN=1 -DBG -DNOLEAVE" "$drained"
 wrong "-DF_NOTICEZERO $slab -DNOUNORD -DITERS=1 -DBG -DNOLEAVE" "$drained"
 wrong "-DF_NOTICECROSS -DF_RETIRESTAY $slab -DNOUNORD -DITERS=1 -DBG -DNOLEAVE" "$drained"
-wrong "-DF_USELEAK $slab -DNOUNORD -DITERS=1" "$drained"
+wrong "-DF_GRANTLEAK $slab -DNOUNORD -DITERS=1" "$drained"
 wrong "-DF_RECYCLELIVE $slab -DNOUNORD -DITERS=1" "$reused"
 wrong '-DF_QUIESCEDFOREIGN -DFORGES -DNG=1 -DITERS=1 -DTRIMS=0 -DNOUNORD -DNORENEW' "$reused"
 wrong "-DF_TRUSTQUIESCED $other -DITERS=1" "$lied"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define SMALL     1500u /* buffers of each of the two that share allocations, one in four ephemeral */
-#define REDEEMED  5500u /* grants of their own on the crowded buffer */
+#define REDEEMED  5500u /* grants of the crowded buffer, each in a mapping of its own */
 #define HOLDERS   60u   /* the stranger's sessions that hold the crowded buffer */
 #define SIBLINGS  60u   /* other sessions of the owner */
 #define USERS     60u   /* other users */
@@ -111,12 +111,12 @@ struct wire_message redeem_of(const struct ticket *ticket)
 	return message;
 }
 
-struct wire_message grant_of(enum wire_type type, uint64_t grant, uint64_t serial)
+struct wire_message grant_of(enum wire_type type, uint64_t mapping, uint64_t serial)
 {
 	struct wire_message message;
 
 	wire_init(&message, type, 1);
-	message.grant_id.grant = grant;
+	message.grant_id.mapping = mapping;
 	message.grant_id.serial = serial;
 	return message;
 }
@@ -152,7 +152,7 @@ static void take_away(const struct peer *peer, const char *name)
 	want(peer, &message);
 }
 
-/* Names, uses, and ranges of shared allocations. */
+/* Names, grants, and ranges of shared allocations. */
 static void small_buffers(const struct peer *maker, const char *prefix, const struct peer *other)
 {
 	for (unsigned i = 0; i < SMALL; i++) {
@@ -173,14 +173,14 @@ static void redeemed(const struct peer *issuer, const char *name, const struct p
 		want(peer, &message);
 }
 
-/* Orphaned grants: closed by a session that does not own the memory. */
+/* Orphaned mappings: closed by a session that does not own the memory. */
 static void held(const char *name)
 {
 	for (unsigned i = 0; i < HOLDERS; i++) {
 		struct wire_message message;
 
 		holders[i] = join_as(STRANGER);
-		message = grant_of(WIRE_CLOSED, hold(&holders[i], name).grant, 0);
+		message = grant_of(WIRE_CLOSED, hold(&holders[i], name).mapping, 0);
 		tell_broker(&holders[i], &message);
 	}
 }
@@ -224,7 +224,7 @@ static void timelines(const struct peer *maker, const char *prefix, const struct
 
 		make(maker, numbered(prefix, i), 1, GPUB_TIMELINE | GPUB_EPHEMERAL);
 		grant = hold(writer, numbered(prefix, i));
-		message = grant_of(WIRE_WRITER, grant.grant, grant.serial);
+		message = grant_of(WIRE_WRITER, grant.mapping, grant.serial);
 		want(writer, &message);
 	}
 }
@@ -239,7 +239,7 @@ static void idle(const struct peer *peer, const char *prefix)
 		grants[i] = hold(peer, numbered(prefix, i));
 	}
 	for (unsigned i = 0; i < QUIESCED; i++) {
-		struct wire_message message = grant_of(WIRE_QUIESCED, grants[i].grant, grants[i].serial);
+		struct wire_message message = grant_of(WIRE_QUIESCED, grants[i].mapping, grants[i].serial);
 
 		take_away(peer, numbered(prefix, i));
 		tell_broker(peer, &message);
@@ -264,7 +264,7 @@ static void expect_full(void)
 		assert_in_range(used(uid, RESOURCE_BUFFERS), SMALL + DRAINS + TIMELINES, 2048);
 	}
 	assert_int_equal(broker.memory->usages.bytes[0][SPARE_IDLE], 2 * QUIESCED * LARGE);
-	assert_in_range(broker.registry->grant_count, 2 * REDEEMED, 4 * REDEEMED);
+	assert_in_range(broker.registry->mapping_count, 2 * REDEEMED, 4 * REDEEMED);
 }
 
 void crowd_gather(const struct peer *owner, const struct peer *stranger, const char *crowded)

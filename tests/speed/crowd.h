@@ -27,7 +27,7 @@ struct wire_message create_of(const char *name, uint64_t size, unsigned mode, un
 struct wire_message acquire_of(const char *name, int timeout_ms);
 struct wire_message issue_of(const char *name, bool once, uint64_t lifetime_ms);
 struct wire_message redeem_of(const struct ticket *ticket);
-struct wire_message grant_of(enum wire_type type, uint64_t grant, uint64_t serial);
+struct wire_message grant_of(enum wire_type type, uint64_t mapping, uint64_t serial);
 
 /*
  * Everything up to the quotas: of the two sessions, which are the owner's and the stranger's, of others of these users, and of

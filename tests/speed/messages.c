@@ -108,7 +108,7 @@ static struct wire_grant hold(const struct peer *peer, const char *name)
 
 static void let_go(const struct peer *peer, enum wire_type type, const struct wire_grant *grant)
 {
-	struct wire_message message = grant_of(type, grant->grant, grant->serial);
+	struct wire_message message = grant_of(type, grant->mapping, grant->serial);
 
 	say(peer->sock, &message);
 	finish();
@@ -181,11 +181,11 @@ static void drains(void)
 	make(&owner, "used", LARGE, GPUB_DEDICATED);
 	grant = hold(&owner, "used");
 	assert_int_equal(measure_message("DRAIN", &owner, &message).type, 0);
-	closed = grant_of(WIRE_CLOSED, grant.grant, 0);
+	closed = grant_of(WIRE_CLOSED, grant.mapping, 0);
 	measure_done("CLOSED that ends a drain", &owner, &closed);
 }
 
-/* ---- grants ---- */
+/* ---- mappings and grants ---- */
 
 static void acquires(void)
 {
@@ -207,16 +207,16 @@ static void acquires(void)
 	message = create_of("later", 1, 0600, 0);
 	measure_done("CREATE that one waits for", &owner, &message);
 	take_away(&owner, "later");
-	message = grant_of(WIRE_QUIESCED, grant.grant, grant.serial);
+	message = grant_of(WIRE_QUIESCED, grant.mapping, grant.serial);
 	measure_message("QUIESCED", &newcomer, &message);
-	message = grant_of(WIRE_WRITER, first.grant, first.serial);
+	message = grant_of(WIRE_WRITER, first.mapping, first.serial);
 	measure_refused("WRITER that another one is", &newcomer, &message);
-	message = grant_of(WIRE_QUIESCED, first.grant, first.serial);
+	message = grant_of(WIRE_QUIESCED, first.mapping, first.serial);
 	measure_message("QUIESCED of a buffer that many use", &newcomer, &message);
 	measure_message("QUIESCED of what it does not use", &newcomer, &message);
-	message = grant_of(WIRE_CLOSED, first.grant, 0);
+	message = grant_of(WIRE_CLOSED, first.mapping, 0);
 	measure_message("CLOSED", &newcomer, &message);
-	measure_message("CLOSED of no grant of its own", &newcomer, &message);
+	measure_message("CLOSED of no mapping of its own", &newcomer, &message);
 	(void)other;
 	part(&newcomer);
 	finish();
@@ -231,7 +231,7 @@ static void idles(void)
 	make(&owner, "kept", LARGE, 0);
 	grant = hold(&owner, "kept");
 	want(&owner, &message);
-	message = grant_of(WIRE_QUIESCED, grant.grant, grant.serial);
+	message = grant_of(WIRE_QUIESCED, grant.mapping, grant.serial);
 	measure_message("QUIESCED that leaves memory idle", &owner, &message);
 	let_go(&owner, WIRE_CLOSED, &grant);
 }
@@ -241,12 +241,12 @@ static void untrusted(void)
 {
 	struct peer newcomer = join_as(STRANGER);
 	struct wire_grant grant = hold(&newcomer, CROWDED);
-	struct wire_message idle = grant_of(WIRE_QUIESCED, grant.grant, grant.serial),
-			    closed = grant_of(WIRE_CLOSED, grant.grant, 0);
+	struct wire_message idle = grant_of(WIRE_QUIESCED, grant.mapping, grant.serial),
+			    closed = grant_of(WIRE_CLOSED, grant.mapping, 0);
 
 	measure_message("QUIESCED that is not trusted", &newcomer, &idle);
 	measure_message("CLOSED that is not trusted", &newcomer, &closed);
-	closed.grant_id.grant = hold(&newcomer, CROWDED).grant;
+	closed.grant_id.mapping = hold(&newcomer, CROWDED).mapping;
 	measure_message("CLOSED that is not trusted, again", &newcomer, &closed);
 	bury(&newcomer);
 	finish();
@@ -259,7 +259,7 @@ static void writes(void)
 
 	make(&owner, "timed", 1, GPUB_TIMELINE);
 	grant = hold(&stranger, "timed");
-	message = grant_of(WIRE_WRITER, grant.grant, grant.serial);
+	message = grant_of(WIRE_WRITER, grant.mapping, grant.serial);
 	measure_done("WRITER", &stranger, &message);
 	take_away(&owner, "timed");
 }
@@ -305,7 +305,7 @@ static void seals(void)
 	message.acquire.rights = GPUB_READ;
 	grant = want(&owner, &message).grant;
 	wire_init(&message, WIRE_RIGHTS, 1);
-	message.rights = (struct wire_rights){ .grant = grant.grant, .serial = grant.serial, .rights = GPUB_WRITE };
+	message.rights = (struct wire_rights){ .mapping = grant.mapping, .serial = grant.serial, .rights = GPUB_WRITE };
 	measure_done("RIGHTS", &owner, &message);
 	message = named(WIRE_SEAL, 1, "sealed");
 	measure_done("SEAL", &owner, &message);
@@ -408,7 +408,7 @@ static void inquiries(void)
 	inquiry_reaches(INQUIRY_IDLE);
 	wire_init(&message, WIRE_WAITS, 0);
 	message.waits.count = 1;
-	message.waits.wait[0] = (struct wire_wait){ .grant = grant.grant, .serial = grant.serial, .value = 1 };
+	message.waits.wait[0] = (struct wire_wait){ .mapping = grant.mapping, .serial = grant.serial, .value = 1 };
 	measure_message("WAITS", &asked, &message);
 	assert_int_equal(session_of(&asked)->inquired.answer, ANSWER_GIVEN);
 	part(&asker);
@@ -454,7 +454,7 @@ static void sessions(void)
 	hold(&c, CROWDED);
 	hold(&c, SHARED);
 	hang_up_dying(&c);
-	measure("dying with two grants");
+	measure("dying with two mappings");
 }
 
 static void (*const all[])(void) = { creates,   stats,  changes, unlink_used, drains,
@@ -492,7 +492,7 @@ static void begin(void)
 	hold(&stranger, SHARED);
 	hold(&owner, CROWDED);
 	grant = hold(&stranger, CROWDED);
-	claim = grant_of(WIRE_WRITER, grant.grant, grant.serial);
+	claim = grant_of(WIRE_WRITER, grant.mapping, grant.serial);
 	want(&stranger, &claim);
 }
 

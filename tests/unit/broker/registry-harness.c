@@ -11,20 +11,20 @@ _Atomic uint64_t words[BUFFERS];
 struct accounting accounting;
 struct memory memory;
 struct registry registry;
-struct grants grants, other_grants;
+struct session_mappings mappings, other_mappings;
 struct allocation *releasing[BUFFERS];
 unsigned releases, notices;
 uint64_t noticed[TICKETS];
 
-static void on_notice(void *context, struct grant *grant, uint64_t serial)
+static void on_notice(void *context, struct mapping *mapping, uint64_t serial)
 {
 	assert_ptr_equal(context, &registry);
 	assert_true(notices < TICKETS);
-	assert_non_null(grant_find_use(grant, serial));
-	noticed[notices++] = grant->id;
+	assert_non_null(mapping_find_grant(mapping, serial));
+	noticed[notices++] = mapping->id;
 }
 
-/* No use ends before its grant, so the memory always goes with the last of them. */
+/* No grant ends before its mapping, so the memory always goes with the last of them. */
 static bool on_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
 {
 	(void)context, (void)allocation, (void)range, (void)serial;
@@ -37,8 +37,8 @@ static void on_release(void *context, struct allocation *allocation)
 	assert_ptr_equal(context, &memory);
 	assert_int_equal(allocation->named, 0);
 	assert_int_equal(allocation->open, 0);
-	assert_int_equal(allocation->used, 0);
-	assert_null(allocation->grants);
+	assert_int_equal(allocation->grant_count, 0);
+	assert_null(allocation->mappings);
 	for (unsigned i = 0; i < releases; i++)
 		assert_ptr_not_equal(releasing[i], allocation);
 	assert_true(releases < BUFFERS);
@@ -52,7 +52,7 @@ int setup(void **state)
 
 	(void)state;
 	releases = notices = 0;
-	grants = other_grants = (struct grants){ 0 };
+	mappings = other_mappings = (struct session_mappings){ 0 };
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
 	memory_init(&memory, &accounting, &orders);
@@ -82,13 +82,13 @@ int teardown(void **state)
 
 	(void)state;
 	release_all();
-	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || memory.bytes ||
+	wrong = !registry_empty(&registry) || registry.buffer_count || registry.mapping_count || memory.bytes ||
 		registry.names || registry.words.free != BUFFERS || registry.handles.free != TICKETS ||
 		accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;
-	grants_forget(&registry, &grants);
-	grants_forget(&registry, &other_grants);
+	mappings_free(&registry, &mappings);
+	mappings_free(&registry, &other_mappings);
 	registry_deinit(&registry);
 	memory_deinit(&memory);
 	accounting_deinit(&accounting);
@@ -119,27 +119,28 @@ struct buffer *live(const char *name)
 	return buffer;
 }
 
-int grant_try(struct session *session, uid_t uid, struct grants *table, struct buffer *buffer, struct grant **grant)
+int mapping_try(struct session *session, uid_t uid, struct session_mappings *table, struct buffer *buffer,
+		struct mapping **mapping)
 {
-	struct grant_order order = { .session = session, .uid = uid, .grants = table, .rights = GPUB_READ, .own = true };
-	struct use *use;
+	struct grant_order order = { .session = session, .uid = uid, .mappings = table, .rights = GPUB_READ, .own = true };
+	struct grant *grant;
 	bool fresh;
-	int error = grant_open(&registry, buffer, &order, &use, &fresh);
+	int error = grant_open(&registry, buffer, &order, &grant, &fresh);
 
 	if (error)
 		return error;
 	assert_true(fresh);
-	assert_ptr_equal(use->buffer, buffer);
-	*grant = use->grant;
+	assert_ptr_equal(grant->buffer, buffer);
+	*mapping = grant->mapping;
 	return 0;
 }
 
-struct grant *grant_to(struct grants *table, struct buffer *buffer)
+struct mapping *mapping_to(struct session_mappings *table, struct buffer *buffer)
 {
-	struct grant *grant = NULL;
+	struct mapping *mapping = NULL;
 
-	assert_int_equal(grant_try(SESSION, OWNER, table, buffer, &grant), 0);
-	return grant;
+	assert_int_equal(mapping_try(SESSION, OWNER, table, buffer, &mapping), 0);
+	return mapping;
 }
 
 uint64_t used(enum resource resource)
@@ -157,10 +158,10 @@ uint64_t used_by(uid_t uid, enum resource resource)
 	return accounting_used(&accounting, uid, resource);
 }
 
-struct grant *grant_of_other(struct buffer *buffer)
+struct mapping *mapping_of_other(struct buffer *buffer)
 {
-	struct grant *grant = NULL;
+	struct mapping *mapping = NULL;
 
-	assert_int_equal(grant_try(OTHER_SESSION, HEIR, &other_grants, buffer, &grant), 0);
-	return grant;
+	assert_int_equal(mapping_try(OTHER_SESSION, HEIR, &other_mappings, buffer, &mapping), 0);
+	return mapping;
 }

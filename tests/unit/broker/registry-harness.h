@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry-harness.h - a registry in which each buffer has an allocation of one range, and each grant is of its own, as
- * a redeemed ticket gives it; for unit tests.
+ * registry-harness.h - a registry in which each buffer has an allocation of one range, and each mapping is of its own,
+ * as a redeemed ticket gives it; for unit tests.
  *
  * The registry does no I/O, so its hooks are enough of a world. They note what they are told; the release hook also
  * proves at that moment that nothing can touch the memory.
@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "broker/memory/memory.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "common/board.h"
 
@@ -32,7 +32,7 @@ extern _Atomic uint64_t words[BUFFERS];
 extern struct accounting accounting;
 extern struct memory memory;
 extern struct registry registry;
-extern struct grants grants, other_grants; /* of two sessions */
+extern struct session_mappings mappings, other_mappings; /* of two sessions */
 extern struct allocation *releasing[BUFFERS]; /* told to the hook, not yet released */
 extern unsigned releases, notices;
 extern uint64_t noticed[TICKETS];
@@ -44,12 +44,13 @@ int teardown(void **state);
 int reserve(const char *name, struct buffer **buffer);
 void ready(struct buffer *buffer);
 struct buffer *live(const char *name);
-int grant_try(struct session *session, uid_t uid, struct grants *table, struct buffer *buffer, struct grant **grant);
-struct grant *grant_to(struct grants *table, struct buffer *buffer);
+int mapping_try(struct session *session, uid_t uid, struct session_mappings *table, struct buffer *buffer,
+		struct mapping **mapping);
+struct mapping *mapping_to(struct session_mappings *table, struct buffer *buffer);
 uint64_t used(enum resource resource);
 void expect_word(const struct buffer *buffer, enum board_state state);
 uint64_t used_by(uid_t uid, enum resource resource);
-struct grant *grant_of_other(struct buffer *buffer);
+struct mapping *mapping_of_other(struct buffer *buffer);
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 

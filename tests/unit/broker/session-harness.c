@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 
 #define GIVEN_SOCK 3
 
@@ -127,7 +127,7 @@ static bool broker_drains(void)
 	for (int tries = 0; tries < PATIENCE_MS && (!is_idle || broker.discard->pending); tries++)
 		run_pass();
 	return is_idle && !broker.sessions->by_id && !greeting() && !broker.waiting->count && broker_balanced(&broker) &&
-	       !broker.accounting->accounts && !broker.registry->grant_count && fair_queue_is_empty(broker.queue) &&
+	       !broker.accounting->accounts && !broker.registry->mapping_count && fair_queue_is_empty(broker.queue) &&
 	       !broker.queue->waiting.users;
 }
 
@@ -341,12 +341,12 @@ void create_with_mode(struct peer *peer, const char *name, unsigned mode)
 	assert_int_equal(answer_to(peer, &create).type, WIRE_DONE);
 }
 
-void send_closed(int sock, uint64_t grant)
+void send_closed(int sock, uint64_t mapping)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_CLOSED, 0);
-	message.grant_id.grant = grant;
+	message.grant_id.mapping = mapping;
 	say(sock, &message);
 }
 
@@ -409,9 +409,9 @@ void bury(struct peer *peer)
 {
 	struct session *session = session_of(peer);
 
-	while (session->grants.by_id) {
-		broker.counters.grants_died++;
-		grant_end(broker.registry, session->grants.by_id);
+	while (session->mappings.by_id) {
+		broker.counters.mappings_died++;
+		mapping_end(broker.registry, session->mappings.by_id);
 	}
 	part(peer);
 }

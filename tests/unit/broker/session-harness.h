@@ -2,10 +2,10 @@
 /*
  * session-harness.h - a whole broker on the host device in this process, with raw clients over real sockets.
  *
- * The broker's loop runs only while a test waits for something, one pass at a time, so a test can count what happens in a
- * pass. Clients are raw sockets in this process, which may send what the library never would, also under another user's
- * name; or forked children, for tests that need another process or a death. Every test ends with a balanced registry and
- * with the descriptors that it began with (harness_teardown).
+ * The broker's loop runs only while a test waits for something, one pass at a time, so a test can count what happens in
+ * a pass. Clients are raw sockets in this process, which may send what the library never would, also under another
+ * user's name; or forked children, for tests that need another process or a death. Every test ends with a balanced
+ * registry and with the descriptors that it began with (harness_teardown).
  */
 #ifndef GPUB_TESTS_SESSION_HARNESS_H
 #define GPUB_TESTS_SESSION_HARNESS_H
@@ -35,8 +35,8 @@ int harness_group_setup(void **state);
 int harness_group_teardown(void **state);
 
 /*
- * For every test: a broker with a board of so many buffers and tickets, 64 and 512 unless told, no quotas, on one device of
- * 256 MiB. How many devices there are is decided by a program's first test.
+ * For every test: a broker with a board of so many buffers and tickets, 64 and 512 unless told, no quotas, on one
+ * device of 256 MiB. How many devices there are is decided by a program's first test.
  */
 extern uint32_t harness_buffers, harness_tickets;
 extern const char *harness_device;
@@ -123,14 +123,16 @@ void expect_refused(struct peer *peer, const struct wire_message *message, int e
 void expect_refused_saying(struct peer *peer, const struct wire_message *message, int error, const char *text);
 struct wire_grant acquire(struct peer *peer, const char *name);
 void create_with_mode(struct peer *peer, const char *name, unsigned mode);
-void send_closed(int sock, uint64_t grant);
+void send_closed(int sock, uint64_t mapping);
 
 /* A STAT that is answered shows that the broker has read all before it, and still serves. */
 void expect_served(struct peer *peer);
 
 /* ---- clients that are disconnected ---- */
 
-/* A refusal and the end of the connection. Nothing of it is kept, also no place among those that have not greeted yet. */
+/*
+ * A refusal and the end of the connection. Nothing of it is kept, also no place among those that have not greeted yet.
+ */
 void expect_turned_away(int sock);
 
 /* A new session that sends this is disconnected and not read any more. Others are served as before. */
@@ -139,7 +141,9 @@ void expect_bytes_disconnect(const void *bytes, size_t length);
 /* Lets that many messages wait for the peer, which reads none. */
 void fill_queue(const struct peer *peer, unsigned count);
 
-/* Ends a disconnected session's grants, which it would keep until its process died: that is this one, which goes on. */
+/*
+ * Ends a disconnected session's mappings, which it would keep until its process died: that is this one, which goes on.
+ */
 void bury(struct peer *peer);
 
 /* ---- clients in processes of their own ---- */

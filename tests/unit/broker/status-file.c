@@ -58,13 +58,13 @@ union status_record record_of(int which)
 							.created = 1500000000 };
 		record.type = TRACKED_BUFFER;
 		break;
-	case GRANT:
-		record.grant = (struct status_grant){ .id = 3, .session = 5, .allocation = 2, .bytes = 4096 };
-		record.type = TRACKED_GRANT;
+	case MAPPING:
+		record.mapping = (struct status_mapping){ .id = 3, .session = 5, .allocation = 2, .bytes = 4096 };
+		record.type = TRACKED_MAPPING;
 		break;
-	case USE:
-		record.use = (struct status_use){ .grant = 3, .generation = 9 };
-		record.type = TRACKED_USE;
+	case GRANT:
+		record.grant = (struct status_grant){ .mapping = 3, .generation = 9 };
+		record.type = TRACKED_GRANT;
 		break;
 	default:
 		break;

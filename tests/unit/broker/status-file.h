@@ -19,7 +19,7 @@
 #include "broker/status/status.h"
 
 /* A session that maps the memory of one of two buffers, and uses it. */
-enum { DEVICE, USER, SESSION, LIVE, DRAINING, GRANT, USE, FREE, RECORDS };
+enum { DEVICE, USER, SESSION, LIVE, DRAINING, MAPPING, GRANT, FREE, RECORDS };
 
 struct status_header header_of(uint64_t records);
 union status_record record_of(int which);

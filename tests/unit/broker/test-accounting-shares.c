@@ -101,7 +101,7 @@ static void invariant_5_two_users_leave_places_of_the_board_for_a_third(void **s
 	expect_done(&third, WIRE_CREATE, "third");
 	grant = acquire(&third, "third");
 	assert_int_equal(used(THIRD, RESOURCE_MAPPINGS), 1);
-	send_closed(third.sock, grant.grant);
+	send_closed(third.sock, grant.mapping);
 	EXPECT_SOON(!used(THIRD, RESOURCE_MAPPINGS));
 	hang_up_dying(&first);
 	hang_up_dying(&second);
@@ -110,7 +110,7 @@ static void invariant_5_two_users_leave_places_of_the_board_for_a_third(void **s
 }
 
 /* It stays in the accounting of the memory, and no longer has a place in the board. */
-static void test_a_grant_that_waits_for_its_process_has_no_place(void **state)
+static void test_a_mapping_that_waits_for_its_process_has_no_place(void **state)
 {
 	struct peer owner = join_as(FIRST), reader = join_as(SECOND);
 	struct wire_grant grant;
@@ -119,8 +119,8 @@ static void test_a_grant_that_waits_for_its_process_has_no_place(void **state)
 	create_with_mode(&owner, "a", 0604);
 	grant = acquire(&reader, "a");
 	assert_int_equal(used(SECOND, RESOURCE_MAPPINGS), 1);
-	send_closed(reader.sock, grant.grant);
-	EXPECT_SOON(broker.counters.grants_held == 1);
+	send_closed(reader.sock, grant.mapping);
+	EXPECT_SOON(broker.counters.mappings_held == 1);
 	assert_int_equal(used(SECOND, RESOURCE_MAPPINGS), 0);
 	part(&owner);
 	hang_up_dying(&reader);
@@ -197,7 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_5_two_users_leave_words_of_the_board_for_a_third),
 		ON(invariant_5_two_users_leave_places_of_the_board_for_a_third),
-		ON(test_a_grant_that_waits_for_its_process_has_no_place),
+		ON(test_a_mapping_that_waits_for_its_process_has_no_place),
 		ON(test_timelines_are_charged_to_whose_buffer_it_is),
 		ON(invariant_5_a_connection_without_descriptors_for_it_is_refused),
 		ON(test_where_there_is_one_user_it_may_have_all),

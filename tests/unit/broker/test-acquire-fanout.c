@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "broker/request/manage.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "session-harness.h"
 
 #define MANY 50u
@@ -35,8 +35,8 @@ static int teardown(void **state)
 	return harness_teardown(state);
 }
 
-/* Grants of their own on the buffer, all of the other session. */
-static void redeem_many(const char *name, uint64_t grants[MANY])
+/* Mappings of their own for grants of the buffer, all of the other session. */
+static void redeem_many(const char *name, uint64_t mappings[MANY])
 {
 	struct wire_message message = named(WIRE_ISSUE, 5, name);
 
@@ -51,14 +51,14 @@ static void redeem_many(const char *name, uint64_t grants[MANY])
 		redeem.redeem.ticket = message.ticket;
 		answer = answer_to(&other, &redeem);
 		assert_int_equal(answer.type, WIRE_GRANT);
-		grants[i] = answer.grant.grant;
+		mappings[i] = answer.grant.mapping;
 	}
 }
 
-static void close_all(const uint64_t grants[MANY])
+static void close_all(const uint64_t mappings[MANY])
 {
 	for (unsigned i = 0; i < MANY; i++)
-		send_closed(other.sock, grants[i]);
+		send_closed(other.sock, mappings[i]);
 	run_passes();
 }
 
@@ -93,12 +93,12 @@ static void say_unlink(const char *name)
 
 static void invariant_5_an_unlink_notifies_some_in_a_pass(void **state)
 {
-	uint64_t grants[MANY], before = broker.counters.notices_sent, serial;
+	uint64_t mappings[MANY], before = broker.counters.notices_sent, serial;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	serial = registry_find(broker.registry, "a")->serial;
-	redeem_many("a", grants);
+	redeem_many("a", mappings);
 	say_unlink("a");
 	assert_int_equal(broker.counters.notices_sent - before, STEP);
 	for (unsigned sent = STEP; sent < MANY; sent = sent + STEP < MANY ? sent + STEP : MANY) {
@@ -108,19 +108,19 @@ static void invariant_5_an_unlink_notifies_some_in_a_pass(void **state)
 	run_passes();
 	assert_int_equal(broker.counters.notices_sent - before, MANY);
 	assert_int_equal(notices_read(serial), MANY);
-	close_all(grants);
+	close_all(mappings);
 }
 
 static void invariant_5_a_rename_notifies_some_in_a_pass(void **state)
 {
-	uint64_t grants[MANY], before = broker.counters.notices_sent, serial, last;
+	uint64_t mappings[MANY], before = broker.counters.notices_sent, serial, last;
 	struct buffer *buffer;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	buffer = registry_find(broker.registry, "a");
 	serial = buffer->serial;
-	redeem_many("a", grants);
+	redeem_many("a", mappings);
 	registry_rename(broker.registry, buffer, "b");
 	do {
 		last = broker.counters.notices_sent;
@@ -130,7 +130,7 @@ static void invariant_5_a_rename_notifies_some_in_a_pass(void **state)
 	assert_int_equal(broker.counters.notices_sent - before, MANY);
 	assert_int_equal(notices_read(serial), MANY);
 	assert_null(broker.registry->notices);
-	close_all(grants);
+	close_all(mappings);
 }
 
 /*
@@ -139,14 +139,14 @@ static void invariant_5_a_rename_notifies_some_in_a_pass(void **state)
  */
 static void invariant_5_everybody_is_told_also_between_renames_without_end(void **state)
 {
-	uint64_t grants[MANY], before = broker.counters.notices_sent, serial;
+	uint64_t mappings[MANY], before = broker.counters.notices_sent, serial;
 	struct buffer *buffer;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	buffer = registry_find(broker.registry, "a");
 	serial = buffer->serial;
-	redeem_many("a", grants);
+	redeem_many("a", mappings);
 	for (unsigned i = 0; i < MANY; i++) {
 		registry_rename(broker.registry, buffer, i % 2 ? "a" : "b");
 		broker_pass(&broker, false);
@@ -155,55 +155,55 @@ static void invariant_5_everybody_is_told_also_between_renames_without_end(void 
 	assert_int_equal(notices_read(serial), MANY);
 	run_passes();
 	assert_null(broker.registry->notices);
-	close_all(grants);
+	close_all(mappings);
 	assert_int_equal(notices_read(0), 0);
 }
 
 /* Between two passes. */
-static struct grant *grant_now(struct buffer *buffer)
+static struct mapping *mapping_now(struct buffer *buffer)
 {
 	struct session *session = session_of(&other);
-	const struct grant_order order = { .session = session, .uid = getuid(), .grants = &session->grants, .rights = GPUB_READ, .own = true };
-	struct use *use;
+	const struct grant_order order = { .session = session, .uid = getuid(), .mappings = &session->mappings, .rights = GPUB_READ, .own = true };
+	struct grant *grant;
 	bool fresh;
 
-	assert_int_equal(grant_open(broker.registry, buffer, &order, &use, &fresh), 0);
-	broker.counters.grants_opened++;
-	return use->grant;
+	assert_int_equal(grant_open(broker.registry, buffer, &order, &grant, &fresh), 0);
+	broker.counters.mappings_opened++;
+	return grant->mapping;
 }
 
 /*
- * Uses that began between two renames are told of the second, also where the notices of the first have passed them
+ * Grants that began between two renames are told of the second, also where the notices of the first have passed them
  * already, and the one that is to be told next ends.
  */
 static void test_who_came_between_two_renames_is_told_of_the_second(void **state)
 {
-	uint64_t grants[MANY], late[4 * STEP - MANY], before = broker.counters.notices_sent;
+	uint64_t mappings[MANY], late[4 * STEP - MANY], before = broker.counters.notices_sent;
 	struct buffer *buffer;
-	struct grant *last;
+	struct mapping *last;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
 	buffer = registry_find(broker.registry, "a");
-	redeem_many("a", grants);
+	redeem_many("a", mappings);
 	registry_rename(broker.registry, buffer, "b");
 	for (unsigned i = 0; i < 4 * STEP - MANY; i++)
-		late[i] = grant_now(buffer)->id;
-	last = grant_now(buffer);
+		late[i] = mapping_now(buffer)->id;
+	last = mapping_now(buffer);
 	for (unsigned i = 0; i < 4; i++)
 		broker_pass(&broker, false);
 	assert_int_equal(broker.counters.notices_sent - before, MANY);
-	assert_ptr_equal(buffer->notices.use, last->uses);
+	assert_ptr_equal(buffer->notices.grant, last->grants);
 	registry_rename(broker.registry, buffer, "a");
-	grant_closed(broker.registry, last);
-	broker.counters.grants_closed++;
+	mapping_closed(broker.registry, last);
+	broker.counters.mappings_closed++;
 	run_passes();
 	assert_int_equal(broker.counters.notices_sent - before, 4 * STEP);
 	assert_null(broker.registry->notices);
 	notices_read(0);
 	for (unsigned i = 0; i < 4 * STEP - MANY; i++)
 		send_closed(other.sock, late[i]);
-	close_all(grants);
+	close_all(mappings);
 }
 
 /* Two that are unlinked at once share the passes. */
@@ -227,42 +227,42 @@ static void invariant_5_all_unlinks_of_a_pass_notify_some(void **state)
 	notices_read(0);
 	close_all(a);
 	close_all(b);
-	EXPECT_SOON(!broker.registry->grant_count);
+	EXPECT_SOON(!broker.registry->mapping_count);
 }
 
 /* What is closed by then is not asked for, and the place in the list goes with it. */
 static void test_what_ends_meanwhile_is_not_notified(void **state)
 {
-	uint64_t grants[MANY], before = broker.counters.notices_sent;
+	uint64_t mappings[MANY], before = broker.counters.notices_sent;
 	struct session *session;
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	redeem_many("a", grants);
+	redeem_many("a", mappings);
 	session = session_of(&other);
 	say_unlink("a");
 	/* those that come next, and the last */
 	for (unsigned i = STEP; i < 2 * STEP; i++)
-		grant_closed(broker.registry, grant_find(&session->grants, grants[i]));
-	grant_closed(broker.registry, grant_find(&session->grants, grants[MANY - 1]));
+		mapping_closed(broker.registry, mappings_find(&session->mappings, mappings[i]));
+	mapping_closed(broker.registry, mappings_find(&session->mappings, mappings[MANY - 1]));
 	run_passes();
 	assert_int_equal(broker.counters.notices_sent - before, MANY - STEP - 1);
 	notices_read(0);
 	for (unsigned i = 0; i < MANY; i++)
-		if (grant_find(&session->grants, grants[i]))
-			send_closed(other.sock, grants[i]);
+		if (mappings_find(&session->mappings, mappings[i]))
+			send_closed(other.sock, mappings[i]);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_null(broker.registry->notices);
-	broker.counters.grants_closed += STEP + 1; /* those that did not come by message */
+	broker.counters.mappings_closed += STEP + 1; /* those that did not come by message */
 }
 
 static void test_all_may_end_meanwhile(void **state)
 {
-	uint64_t grants[MANY];
+	uint64_t mappings[MANY];
 
 	(void)state;
 	expect_done(&owner, WIRE_CREATE, "a");
-	redeem_many("a", grants);
+	redeem_many("a", mappings);
 	say_unlink("a");
 	assert_non_null(broker.registry->notices);
 	hang_up_dying(&other);
@@ -303,14 +303,14 @@ static unsigned grants_read(unsigned from)
 
 static void invariant_5_a_name_wakes_some_in_a_pass(void **state)
 {
-	uint64_t opened = broker.counters.uses_opened;
+	uint64_t opened = broker.counters.acquires_answered;
 
 	(void)state;
 	wait_for("a", MANY);
 	expect_done(&owner, WIRE_CREATE, "a");
 	assert_in_range(broker.waiting->count, 1, MANY - STEP);
 	for (unsigned most = 2 * STEP; broker.waiting->count; most += STEP) {
-		assert_in_range(broker.counters.uses_opened - opened, STEP, most);
+		assert_in_range(broker.counters.acquires_answered - opened, STEP, most);
 		broker_pass(&broker, false);
 	}
 	assert_int_equal(grants_read(0), MANY);

@@ -166,8 +166,8 @@ static void invariant_5_ends_of_sessions_take_their_users_share(void **state)
 	part(&other);
 }
 
-/* A session may end with thousands of grants: others are served between them, and all of them end. */
-static void invariant_5_grants_that_end_with_their_process_take_its_users_share(void **state)
+/* A session may end with thousands of mappings: others are served between them, and all of them end. */
+static void invariant_5_mappings_that_end_with_their_process_take_its_users_share(void **state)
 {
 	enum { GRANTS = 100 };
 	struct peer peer = join_as(FLOODER), other = join_as(OTHER);
@@ -189,11 +189,11 @@ static void invariant_5_grants_that_end_with_their_process_take_its_users_share(
 	}
 	hang_up_dying(&peer);
 	do {
-		before = broker.counters.grants_died;
+		before = broker.counters.mappings_died;
 		pass_with(&other);
-		assert_true(broker.counters.grants_died - before <= SHARE);
+		assert_true(broker.counters.mappings_died - before <= SHARE);
 	} while (session_find(&broker, peer.session));
-	assert_int_equal(broker.counters.grants_died, 50);
+	assert_int_equal(broker.counters.mappings_died, 50);
 	assert_int_equal(broker.counters.sessions_died, 1);
 	part(&other);
 }
@@ -402,7 +402,7 @@ static void invariant_10_the_end_of_a_dead_process_waits_for_no_rate(void **stat
 	run_passes();
 	for (int i = 0; i < DEAD; i++)
 		hang_up_dying(&peers[i]);
-	EXPECT_SOON(broker.counters.grants_died == DEAD);
+	EXPECT_SOON(broker.counters.mappings_died == DEAD);
 	assert_int_equal(broker.counters.sessions_died, DEAD);
 	assert_true(session_of(&living)->place.user->tokens < -DEAD);
 	refused = broker.counters.refused_no_name;
@@ -551,7 +551,7 @@ int main(void)
 		ON(invariant_5_greetings_take_their_users_share),
 		ON(test_a_greeting_that_waited_leaves_no_time_limit_behind),
 		ON(invariant_5_ends_of_sessions_take_their_users_share),
-		ON(invariant_5_grants_that_end_with_their_process_take_its_users_share),
+		ON(invariant_5_mappings_that_end_with_their_process_take_its_users_share),
 		ON(invariant_5_buffers_that_end_with_their_creator_take_its_users_share),
 		ON(invariant_5_a_leave_takes_its_users_share),
 		ON(invariant_5_requests_whose_time_is_over_take_their_users_share),

@@ -132,8 +132,8 @@ static void invariant_2_a_redeemers_closed_is_another_users(void **state)
 	create_with_mode(&owner, "a", 0600);
 	ticket = issue(&owner, "a", ONCE);
 	grant = redeem(&guest, &ticket);
-	send_closed(guest.sock, grant.grant);
-	EXPECT_SOON(broker.counters.grants_held == 1);
+	send_closed(guest.sock, grant.mapping);
+	EXPECT_SOON(broker.counters.mappings_held == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
@@ -364,7 +364,7 @@ static void invariant_5_bits_flipped_at_random_are_all_refused(void **state)
 	}
 	assert_int_equal(rejected(), 100);
 	assert_int_equal(broker.counters.refused_ticket, 100);
-	assert_int_equal(broker.counters.grants_opened, 0);
+	assert_int_equal(broker.counters.mappings_opened, 0);
 	part(&owner);
 }
 
@@ -567,7 +567,7 @@ static void test_a_full_board_does_not_spend_it(void **state)
 	while (broker.registry->handles.free)
 		grant = redeem(&owner, &often);
 	expect_refused(&owner, &message, -ENOSPC);
-	send_closed(owner.sock, grant.grant);
+	send_closed(owner.sock, grant.mapping);
 	redeem(&owner, &ticket);
 	hang_up_dying(&owner);
 }

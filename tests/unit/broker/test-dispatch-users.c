@@ -47,7 +47,7 @@ static void test_who_may_only_read_writes_no_timeline(void **state)
 	grant = acquire(&reader, "a");
 	assert_int_equal(grant.rights, GPUB_READ);
 	wire_init(&writer, WIRE_WRITER, 1);
-	writer.grant_id.grant = grant.grant;
+	writer.grant_id.mapping = grant.mapping;
 	writer.grant_id.serial = grant.serial;
 	expect_refused(&reader, &writer, -EACCES);
 	expect_done(&owner, WIRE_UNLINK, "a");
@@ -176,7 +176,7 @@ static void test_a_refusal_says_what_was_refused(void **state)
 	grant = acquire(&deaf, "a");
 	expect_done(&peer, WIRE_UNLINK, "a");
 	wire_init(&idle, WIRE_QUIESCED, 0);
-	idle.grant_id.grant = grant.grant;
+	idle.grant_id.mapping = grant.mapping;
 	idle.grant_id.serial = grant.serial;
 	say(deaf.sock, &idle);
 	EXPECT_SOON(broker.memory->usages.bytes[0][SPARE_IDLE]);
@@ -186,7 +186,7 @@ static void test_a_refusal_says_what_was_refused(void **state)
 	answer = answer_to(&peer, &create);
 	assert_int_equal(answer.refused.error, -EDQUOT);
 	assert_non_null(strstr(answer.refused.text, "quota"));
-	send_closed(deaf.sock, grant.grant);
+	send_closed(deaf.sock, grant.mapping);
 	part(&peer);
 	hang_up_dying(&deaf);
 }
@@ -205,9 +205,9 @@ static void invariant_5_a_grant_over_the_quota_is_refused(void **state)
 	grant = acquire(&peer, "a");
 	expect_refused(&peer, &acquiring, -EDQUOT);
 	assert_int_equal(broker.counters.refused_quota, 1);
-	send_closed(peer.sock, grant.grant);
+	send_closed(peer.sock, grant.mapping);
 	grant = acquire(&peer, "a");
-	send_closed(peer.sock, grant.grant);
+	send_closed(peer.sock, grant.mapping);
 	part(&peer);
 }
 
@@ -246,14 +246,14 @@ static void invariant_2_closed_of_another_user_is_not_trusted(void **state)
 	(void)state;
 	create_with_mode(&owner, "a", 0606);
 	first = acquire(&other, "a");
-	send_closed(other.sock, first.grant);
-	EXPECT_SOON(broker.counters.grants_held == 1);
+	send_closed(other.sock, first.mapping);
+	EXPECT_SOON(broker.counters.mappings_held == 1);
 	second = acquire(&other, "a");
-	/* one orphaned grant is enough, and stays charged to that user until its process is dead */
-	send_closed(other.sock, second.grant);
-	EXPECT_SOON(broker.counters.grants_closed == 1);
+	/* one orphaned mapping is enough, and stays charged to that user until its process is dead */
+	send_closed(other.sock, second.mapping);
+	EXPECT_SOON(broker.counters.mappings_closed == 1);
 	assert_int_equal(used(4002, RESOURCE_GRANTS), 1);
-	send_closed(other.sock, first.grant);
+	send_closed(other.sock, first.mapping);
 	EXPECT_SOON(broker.counters.closed_foreign == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	part(&owner);
@@ -262,7 +262,7 @@ static void invariant_2_closed_of_another_user_is_not_trusted(void **state)
 	assert_int_equal(used(4001, RESOURCE_BYTES), SIZE);
 	hang_up_dying(&other);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_int_equal(broker.counters.grants_died, 1);
+	assert_int_equal(broker.counters.mappings_died, 1);
 	assert_int_equal(used(4002, RESOURCE_GRANTS), 0);
 }
 
@@ -277,8 +277,8 @@ static void invariant_5_orphaned_grants_count_against_the_quota(void **state)
 	create_with_mode(&owner, "a", 0606);
 	create_with_mode(&owner, "b", 0606);
 	create_with_mode(&owner, "c", 0606);
-	send_closed(other.sock, acquire(&other, "a").grant);
-	send_closed(other.sock, acquire(&other, "b").grant);
+	send_closed(other.sock, acquire(&other, "a").mapping);
+	send_closed(other.sock, acquire(&other, "b").mapping);
 	expect_refused(&other, &third, -EDQUOT);
 	hang_up_dying(&other);
 	EXPECT_SOON(!used(4002, RESOURCE_GRANTS));
@@ -299,7 +299,7 @@ static void invariant_2_another_users_leaving_frees_nothing(void **state)
 	wire_init(&leave, WIRE_LEAVE, 5);
 	say(other.sock, &leave);
 	assert_int_equal(receive_message(other.sock).type, WIRE_LEFT);
-	send_closed(other.sock, grant.grant);
+	send_closed(other.sock, grant.mapping);
 	part(&other);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	part(&owner);
@@ -324,8 +324,8 @@ static void invariant_2_trust_nobody_applies_to_every_user(void **state)
 	broker.registry->trust = TRUST_NOBODY;
 	expect_done(&owner, WIRE_CREATE, "a");
 	grant = acquire(&owner, "a");
-	send_closed(owner.sock, grant.grant);
-	EXPECT_SOON(broker.counters.grants_held == 1);
+	send_closed(owner.sock, grant.mapping);
+	EXPECT_SOON(broker.counters.mappings_held == 1);
 	info = ask(&owner, WIRE_STAT, "a");
 	assert_int_equal(info.info.grants, 0);
 	assert_int_equal(info.info.orphaned, 1);
@@ -337,7 +337,7 @@ static void invariant_2_trust_nobody_applies_to_every_user(void **state)
 }
 
 /* It can open the memory no more through the broker, so it may not write its timeline either. */
-static void invariant_2_an_orphaned_grant_gives_no_rights(void **state)
+static void invariant_2_an_orphaned_mapping_gives_no_rights(void **state)
 {
 	struct peer owner = join_as(4001), other = join_as(4002);
 	struct wire_message create = named(WIRE_CREATE, 1, "a"), acquiring = named(WIRE_ACQUIRE, 2, "a"), writer;
@@ -349,10 +349,10 @@ static void invariant_2_an_orphaned_grant_gives_no_rights(void **state)
 	assert_int_equal(answer_to(&owner, &create).type, WIRE_DONE);
 	acquiring.acquire.rights = GPUB_WRITE;
 	grant = answer_to(&other, &acquiring).grant;
-	send_closed(other.sock, grant.grant);
-	EXPECT_SOON(broker.counters.grants_held == 1);
+	send_closed(other.sock, grant.mapping);
+	EXPECT_SOON(broker.counters.mappings_held == 1);
 	wire_init(&writer, WIRE_WRITER, 3);
-	writer.grant_id.grant = grant.grant;
+	writer.grant_id.mapping = grant.mapping;
 	writer.grant_id.serial = grant.serial;
 	expect_refused(&other, &writer, -EINVAL);
 	/* and it receives no notice of the unlink: it has nothing to close */
@@ -380,7 +380,7 @@ int main(void)
 		ON(invariant_5_orphaned_grants_count_against_the_quota),
 		ON(invariant_2_another_users_leaving_frees_nothing),
 		ON(invariant_2_trust_nobody_applies_to_every_user),
-		ON(invariant_2_an_orphaned_grant_gives_no_rights),
+		ON(invariant_2_an_orphaned_mapping_gives_no_rights),
 	};
 
 	return cmocka_run_group_tests_name("users", tests, harness_group_setup, harness_group_teardown);

@@ -70,7 +70,7 @@ static struct wire_message waits(unsigned count, const struct wire_grant *grant,
 	message.waits.count = count;
 	for (unsigned i = 0; i < count && i < WIRE_WAITS_MAX; i++)
 		message.waits.wait[i] = (struct wire_wait){
-			.grant = grant->grant, .serial = grant->serial, .value = value + i, .age_ms = 5000
+			.mapping = grant->mapping, .serial = grant->serial, .value = value + i, .age_ms = 5000
 		};
 	return message;
 }
@@ -170,14 +170,14 @@ static void test_claims_are_checked(void **state)
 	say_refresh(&asker);
 	expect_asked(&holder);
 	expect_asked(&malicious);
-	/* another session's grant; none; no timeline; another buffer's number; and one that is true */
+	/* another session's mapping; none; no timeline; another buffer's number; and one that is true */
 	answer = waits(5, &grant, 1);
-	answer.waits.wait[1].grant = 12345;
-	answer.waits.wait[2].grant = plain.grant;
+	answer.waits.wait[1].mapping = 12345;
+	answer.waits.wait[2].mapping = plain.mapping;
 	answer.waits.wait[2].serial = plain.serial;
-	answer.waits.wait[3].grant = own.grant;
+	answer.waits.wait[3].mapping = own.mapping;
 	answer.waits.wait[3].serial = grant.serial;
-	answer.waits.wait[4].grant = own.grant;
+	answer.waits.wait[4].mapping = own.mapping;
 	answer.waits.wait[4].serial = own.serial;
 	answer.waits.wait[4].age_ms = UINT64_MAX;
 	say(malicious.sock, &answer);

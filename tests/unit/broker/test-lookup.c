@@ -121,7 +121,7 @@ static void test_what_is_unlinked_is_not_listed(void **state)
 	expect_done(&peer, WIRE_UNLINK, "held");
 	list(&peer, "");
 	assert_int_equal(listed_count, 0);
-	send_closed(peer.sock, grant.grant);
+	send_closed(peer.sock, grant.mapping);
 	run_passes();
 	part(&peer);
 }

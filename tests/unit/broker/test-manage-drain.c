@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 
 #define OWNER 4001
 #define HEIR  4002
@@ -60,7 +60,7 @@ static void test_a_drain_is_answered_when_all_is_freed(void **state)
 	expect_done(&holder, WIRE_UNLINK, "a");
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	expect_silence(&owner);
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	message = receive_message(owner.sock);
 	assert_int_equal(message.type, WIRE_DONE);
 	assert_int_equal(message.request, 88);
@@ -98,7 +98,7 @@ static void test_a_drain_of_a_name_that_is_gone_says_so(void **state)
 	message = receive_message(owner.sock);
 	assert_int_equal(message.refused.error, -ENOENT);
 	assert_non_null(strstr(message.refused.text, "broker-ctl stat says who"));
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	expect_silence(&owner);
 	part(&owner);
@@ -123,7 +123,7 @@ static void test_a_drain_may_come_too_late(void **state)
 	assert_int_equal(broker.counters.refused_timeout, 1);
 	assert_null(registry_find(broker.registry, "a"));
 	assert_int_equal(broker.counters.allocations_freed, 0);
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	expect_silence(&owner);
 	part(&owner);
@@ -159,7 +159,7 @@ static void test_who_drains_may_be_gone_before_the_end(void **state)
 	part(&owner);
 	EXPECT_SOON(broker.counters.sessions_left == 1);
 	assert_null(registry_find(broker.registry, "a"));
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_int_equal(broker.waiting->count, 0);
 	part(&holder);
@@ -178,11 +178,11 @@ static void test_who_drains_may_be_gone_before_its_time_is_over(void **state)
 	EXPECT_SOON(broker.waiting->count == 0);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(broker.counters.refused_timeout, 0);
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	part(&holder);
 }
 
-/* Its own grant is one of those that it waits for; its death ends both. */
+/* Its own mapping is one of those that it waits for; its death ends both. */
 static void invariant_10_who_drains_what_it_holds_may_die(void **state)
 {
 	struct peer owner = join(), other = join();
@@ -194,7 +194,7 @@ static void invariant_10_who_drains_what_it_holds_may_die(void **state)
 	EXPECT_SOON(broker.waiting->count == 1);
 	hang_up_dying(&owner);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_int_equal(broker.counters.grants_died, 1);
+	assert_int_equal(broker.counters.mappings_died, 1);
 	assert_int_equal(broker.waiting->count, 0);
 	expect_served(&other);
 	part(&other);
@@ -210,7 +210,7 @@ static void test_a_stopping_broker_answers_drains(void **state)
 	EXPECT_SOON(broker.waiting->count == 1);
 	broker_stop(&broker, NULL, NULL);
 	expect_silence(&owner);
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	assert_int_equal(receive_message(owner.sock).type, WIRE_DONE);
 	part(&owner);
 	part(&holder);
@@ -315,7 +315,7 @@ static void invariant_9_what_an_evicted_session_maps_is_kept_until_it_died(void 
 	child_kill(&child);
 	child_forget(&child);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_int_equal(broker.counters.grants_died, 1);
+	assert_int_equal(broker.counters.mappings_died, 1);
 	part(&owner);
 }
 
@@ -346,7 +346,7 @@ static void test_a_session_that_drains_is_evicted(void **state)
 	say_drain(&victim, -1);
 	EXPECT_SOON(broker.waiting->count == 1);
 	expect_evicted(&peer, victim.session, getpid());
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	assert_int_equal(broker.waiting->count, 0);
 	expect_end(victim.sock);

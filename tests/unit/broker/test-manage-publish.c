@@ -53,7 +53,7 @@ static struct wire_message rights_of(const struct wire_grant *grant, unsigned ri
 	struct wire_message message;
 
 	wire_init(&message, WIRE_RIGHTS, 77);
-	message.rights = (struct wire_rights){ .grant = grant->grant, .serial = grant->serial, .rights = rights };
+	message.rights = (struct wire_rights){ .mapping = grant->mapping, .serial = grant->serial, .rights = rights };
 	return message;
 }
 
@@ -215,7 +215,7 @@ static void test_rights_of_what_is_gone_are_stale(void **state)
 	create_with_mode(&owner, "a", 0600);
 	grant = acquire(&owner, "a");
 	none = grant;
-	none.grant++;
+	none.mapping++;
 	expect_no_rights(&owner, &none, GPUB_READ, -ESTALE);
 	expect_renamed(&owner, "a", "b", 0);
 	expect_no_rights(&owner, &grant, GPUB_WRITE, -ESTALE);
@@ -240,7 +240,7 @@ static void test_a_writer_under_an_earlier_name_is_in_the_way(void **state)
 	acquire(&writer, "b");
 	expect_refused(&owner, &seal, -EBUSY);
 	expect_refused(&writer, &seal, -EBUSY);
-	send_closed(writer.sock, grant.grant);
+	send_closed(writer.sock, grant.mapping);
 	EXPECT_SOON(!registry_find(broker.registry, "b")->writers);
 	expect_done(&owner, WIRE_SEAL, "b");
 	expect_done(&owner, WIRE_SEAL, "b");
@@ -314,7 +314,7 @@ static void test_a_stopping_broker_lets_nobody_wait(void **state)
 	assert_int_equal(receive_message(owner.sock).refused.error, -ENOENT);
 	expect_refused(&owner, &message, -ENOENT);
 	assert_int_equal(broker.waiting->count, 0);
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	part(&owner);
 	part(&holder);
 }

@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "broker/base/events.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 
 #define OWNER 4001
 #define HEIR  4002
@@ -135,8 +135,8 @@ static void test_a_mode_holds_from_now_on(void **state)
 	grant = acquire(&other, "a");
 	/* what is mapped stays mapped */
 	expect_changed(&owner, mode_change(0));
-	assert_int_equal(broker.registry->grant_count, 1);
-	assert_non_null(grant_find(&session_of(&other)->grants, grant.grant));
+	assert_int_equal(broker.registry->mapping_count, 1);
+	assert_non_null(mappings_find(&session_of(&other)->mappings, grant.mapping));
 	expect_refused(&other, &acquiring, -EACCES);
 	expect_refused(&owner, &acquiring, -EACCES);
 	expect_changed(&owner, mode_change(0777));
@@ -259,10 +259,10 @@ static void invariant_2_the_previous_owner_is_not_trusted(void **state)
 	before = acquire(&owner, "a");
 	expect_changed(&root, owner_change(HEIR));
 	after = acquire(&heir, "a");
-	send_closed(heir.sock, after.grant);
-	EXPECT_SOON(broker.counters.grants_closed == 1);
-	send_closed(owner.sock, before.grant);
-	EXPECT_SOON(broker.counters.grants_held == 1);
+	send_closed(heir.sock, after.mapping);
+	EXPECT_SOON(broker.counters.mappings_closed == 1);
+	send_closed(owner.sock, before.mapping);
+	EXPECT_SOON(broker.counters.mappings_held == 1);
 	expect_done(&heir, WIRE_UNLINK, "a");
 	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
@@ -313,7 +313,7 @@ static void invariant_6_shared_memory_is_not_opened_to_other_users(void **state)
 	wire_init(&redeeming, WIRE_REDEEM, 77);
 	redeeming.redeem.ticket = message.ticket;
 	expect_refused(&heir, &redeeming, -EBUSY);
-	assert_int_equal(registry_find(broker.registry, "a")->used, 0);
+	assert_int_equal(registry_find(broker.registry, "a")->grant_count, 0);
 	/* alone again, and for good */
 	expect_done(&owner, WIRE_UNLINK, "b");
 	EXPECT_SOON(broker.counters.ranges_cleaned == 1);

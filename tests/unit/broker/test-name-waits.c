@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/request/name-waits.h"
 #include "broker/request/waking.h"
 #include "common/error.h"
 
 /* ---- acquires ---- */
 
-static void test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_one_grant(void **state)
+static void test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_one_mapping(void **state)
 {
 	struct wire_message first, second, again;
 
@@ -29,13 +29,13 @@ static void test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_o
 	assert_int_equal(answer(0, &first), WIRE_GRANT);
 	assert_int_equal(first.request, 10);
 	assert_int_equal(answer(2, &second), WIRE_GRANT);
-	assert_true(second.grant.grant == first.grant.grant + 1);
+	assert_true(second.grant.mapping == first.grant.mapping + 1);
 	assert_int_equal(answer(0, &again), WIRE_GRANT);
 	assert_int_equal(again.request, 13);
-	assert_true(again.grant.grant == first.grant.grant && again.grant.place == WIRE_NO_HANDLE);
+	assert_true(again.grant.mapping == first.grant.mapping && again.grant.place == WIRE_NO_HANDLE);
 	expect_silence(1);
 	assert_int_equal(broker.waiting->count, 1);
-	assert_int_equal(broker.registry->grant_count, 2);
+	assert_int_equal(broker.registry->mapping_count, 2);
 	forget(1);
 }
 
@@ -135,7 +135,7 @@ static void test_gone_session_is_passed_over(void **state)
 	make_live("a");
 	waking_name(&broker, "a");
 	expect_answer(0, WIRE_GRANT, 12);
-	assert_int_equal(broker.registry->grant_count, 1);
+	assert_int_equal(broker.registry->mapping_count, 1);
 	loop_for(30);
 	assert_int_equal(broker.waiting->count, 0);
 }
@@ -151,7 +151,7 @@ static void test_session_cut_off_is_passed_over(void **state)
 	waking_name(&broker, "a");
 	expect_silence(0);
 	expect_answer(1, WIRE_GRANT, 11);
-	assert_int_equal(broker.registry->grant_count, 1);
+	assert_int_equal(broker.registry->mapping_count, 1);
 }
 
 /* One session's flood ends at its limit, is dropped with it, and leaves the others their places in the queue. */
@@ -328,7 +328,7 @@ static void test_who_is_left_waits_for_the_next_of_the_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_one_grant),
+		ON(test_name_wakes_all_who_wait_for_it_oldest_first_each_session_with_one_mapping),
 		ON(test_acquire_expires_once_and_in_time),
 		ON(test_a_cancel_ends_one_wait),
 		ON(test_woken_acquire_may_be_refused),

@@ -11,10 +11,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* ---- messages with a descriptor: each uses one of the broker's ---- */
+/* ---- messages with a descriptor: each grants one of the broker's ---- */
 
 #define ALLOWED 512 /* messages with a descriptor */
-#define USES    30 /* all under one grant */
+#define GRANTS    30 /* all under one mapping */
 
 static const char *name_of(int i)
 {
@@ -24,10 +24,10 @@ static const char *name_of(int i)
 	return name;
 }
 
-/* Small buffers in one allocation. Each has a page of its own, whose descriptor comes with its grant. */
+/* Small buffers in one allocation. Each has a page of its own, whose descriptor comes with its mapping. */
 static void create_timelines(struct peer *peer)
 {
-	for (int i = 0; i < USES; i++) {
+	for (int i = 0; i < GRANTS; i++) {
 		struct wire_message message = named(WIRE_CREATE, 1, name_of(i));
 
 		message.create.size = 100;
@@ -39,10 +39,10 @@ static void create_timelines(struct peer *peer)
 static void ask_unread(struct peer *peer, const char *name)
 {
 	struct wire_message message = named(WIRE_ACQUIRE, 1, name);
-	uint64_t opened = broker.counters.uses_opened;
+	uint64_t opened = broker.counters.acquires_answered;
 
 	say(peer->sock, &message);
-	EXPECT_SOON(broker.counters.uses_opened == opened + 1);
+	EXPECT_SOON(broker.counters.acquires_answered == opened + 1);
 }
 
 /* One more is refused, and the session goes on. */
@@ -50,11 +50,11 @@ static void ask_too_many(struct peer *peer, const char *name)
 {
 	const struct session *session = session_of(peer);
 	struct wire_message message = named(WIRE_ACQUIRE, 1, name);
-	uint64_t refused = broker.counters.refused_quota, opened = broker.counters.uses_opened;
+	uint64_t refused = broker.counters.refused_quota, opened = broker.counters.acquires_answered;
 
 	say(peer->sock, &message);
 	EXPECT_SOON(broker.counters.refused_quota == refused + 1);
-	assert_int_equal(broker.counters.uses_opened, opened);
+	assert_int_equal(broker.counters.acquires_answered, opened);
 	assert_int_equal(session->state, SESSION_OPEN);
 }
 
@@ -76,10 +76,10 @@ static void invariant_5_unread_descriptors_are_bounded_by_what_is_used(void **st
 	(void)state;
 	create_timelines(&owner);
 	fill_queue(&peer, 1);
-	for (int i = 0; i < USES; i++)
+	for (int i = 0; i < GRANTS; i++)
 		ask_unread(&peer, name_of(i));
-	assert_int_equal(HASH_COUNT(session->grants.by_id), 1);
-	assert_int_equal(session->outbox.descriptors, USES);
+	assert_int_equal(HASH_COUNT(session->mappings.by_id), 1);
+	assert_int_equal(session->outbox.descriptors, GRANTS);
 	/* what it has already is sent again as often as it asks */
 	while (session->outbox.descriptors < ALLOWED)
 		ask_unread(&peer, name_of(0));
@@ -100,11 +100,11 @@ static void invariant_5_few_descriptors_are_on_their_way_to_a_session(void **sta
 
 	(void)state;
 	create_timelines(&owner);
-	for (int i = 0; i < USES; i++)
+	for (int i = 0; i < GRANTS; i++)
 		ask_unread(&peer, name_of(i));
 	assert_int_equal(session->outbox.unread, OUTBOX_UNREAD);
-	assert_int_equal(session->outbox.descriptors, USES - OUTBOX_UNREAD);
-	for (int i = 0; i < USES; i++) { /* who reads gets them all, in order, each with its own */
+	assert_int_equal(session->outbox.descriptors, GRANTS - OUTBOX_UNREAD);
+	for (int i = 0; i < GRANTS; i++) { /* who reads gets them all, in order, each with its own */
 		int page;
 
 		message = receive_page(peer.sock, &page);
@@ -113,12 +113,12 @@ static void invariant_5_few_descriptors_are_on_their_way_to_a_session(void **sta
 	}
 	assert_int_equal(session->outbox.descriptors, 0);
 	expect_served(&peer);
-	send_closed(peer.sock, message.grant.grant);
+	send_closed(peer.sock, message.grant.mapping);
 	part(&owner);
 	part(&peer);
 }
 
-/* A grant of a timeline is not sent without the descriptor of its page. */
+/* A mapping of a timeline is not sent without the descriptor of its page. */
 static void test_a_message_never_goes_without_its_descriptor(void **state)
 {
 	struct peer peer = join();
@@ -228,7 +228,7 @@ static void invariant_5_descriptors_that_wait_are_charged_to_their_user(void **s
 	assert_int_equal(used(USER, RESOURCE_DESCRIPTORS), 5);
 	ask_too_many(&peer, name_of(5));
 	assert_int_equal(used(USER, RESOURCE_DESCRIPTORS), 5);
-	assert_int_equal(session->grants.used, 5);
+	assert_int_equal(session->mappings.grant_count, 5);
 	/* what it reads makes room */
 	while (session->outbox.count)
 		receive_message(peer.sock);
@@ -254,10 +254,10 @@ static void test_an_acquire_that_was_checked_is_sent(void **state)
 		ask_unread(&peer, name_of(i));
 	for (int i = 0; i < OUTBOX_UNREAD; i++)
 		receive_message(peer.sock);
-	opened = broker.counters.uses_opened;
+	opened = broker.counters.acquires_answered;
 	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = used(USER, RESOURCE_DESCRIPTORS);
 	assert_true(socket_send_many(peer.sock, messages, 2, 2, 0) > 0);
-	EXPECT_SOON(broker.counters.uses_opened == opened + 1);
+	EXPECT_SOON(broker.counters.acquires_answered == opened + 1);
 	run_passes();
 	assert_int_equal(broker.counters.sessions_cut, 0);
 	assert_int_equal(receive_message(peer.sock).type, WIRE_INFO);
@@ -271,7 +271,7 @@ static void test_an_acquire_that_was_checked_is_sent(void **state)
 static void invariant_5_a_page_and_a_pidfd_need_a_descriptor(void **state)
 {
 	struct peer owner = join(), peer = join_as(USER);
-	const struct use *use;
+	const struct grant *grant;
 	struct wire_message writer, evict;
 
 	(void)state;
@@ -280,14 +280,14 @@ static void invariant_5_a_page_and_a_pidfd_need_a_descriptor(void **state)
 	for (int i = 0; i < OUTBOX_UNREAD; i++)
 		ask_unread(&peer, name_of(i));
 	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = used(USER, RESOURCE_DESCRIPTORS);
-	use = session_of(&peer)->grants.uses;
-	session_of(&peer)->grants.uses->rights |= GPUB_WRITE;
+	grant = session_of(&peer)->mappings.grants;
+	session_of(&peer)->mappings.grants->rights |= GPUB_WRITE;
 	wire_init(&writer, WIRE_WRITER, 8);
-	writer.grant_id.grant = use->grant->id;
-	writer.grant_id.serial = use->buffer->serial;
+	writer.grant_id.mapping = grant->mapping->id;
+	writer.grant_id.serial = grant->buffer->serial;
 	say(peer.sock, &writer);
 	EXPECT_SOON(broker.counters.refused_quota == 1);
-	assert_int_equal(use->buffer->timeline->writer, 0);
+	assert_int_equal(grant->buffer->timeline->writer, 0);
 	wire_init(&evict, WIRE_EVICT, 9);
 	evict.evict.session = owner.session;
 	say(peer.sock, &evict);

@@ -193,7 +193,7 @@ static void test_what_serves_again_can_be_opened(void **state)
 	unlink_and_wait(&peer, "a");
 	create(&peer, "b", SIZE);
 	assert_memory_equal(&memory_of("b")->handle, &handle, sizeof handle);
-	send_closed(peer.sock, acquire(&peer, "b").grant);
+	send_closed(peer.sock, acquire(&peer, "b").mapping);
 	part(&peer);
 }
 
@@ -354,13 +354,13 @@ static void test_idle_memory_counts_against_the_limit(void **state)
 	expect_pooled(2, 2 * SIZE);
 	expect_done(&peer, WIRE_UNLINK, "a");
 	wire_init(&idle, WIRE_QUIESCED, 0);
-	idle.grant_id.grant = grant.grant;
+	idle.grant_id.mapping = grant.mapping;
 	idle.grant_id.serial = grant.serial;
 	say(peer.sock, &idle);
 	EXPECT_SOON(broker.memory->usages.bytes[0][SPARE_IDLE] == 2 * SIZE);
 	EXPECT_SOON(!broker.workers->pending);
 	expect_pooled(1, SIZE);
-	send_closed(peer.sock, grant.grant);
+	send_closed(peer.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.allocations_freed == 3);
 	assert_true(broker.memory->usages.bytes[0][SPARE_IDLE] == 0);
 	expect_pooled(2, LIMIT);

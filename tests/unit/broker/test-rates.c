@@ -60,7 +60,7 @@ static void test_rates(void **state)
 	assert_rate(RATE_CREATES, 0);
 	assert_int_equal(rates.history[RATE_CREATES].count, 0);
 	shown.header.counters.buffers_created = 1030;
-	shown.header.counters.uses_opened = 5;
+	shown.header.counters.acquires_answered = 5;
 	shown.header.counters.bytes_made = 1 << 20;
 	look(12, "{}");
 	assert_rate(RATE_CREATES, 15);

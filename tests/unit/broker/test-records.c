@@ -54,18 +54,18 @@ static void buffer(uint64_t generation, uint64_t allocation, uint32_t state)
 	records[count++].type = TRACKED_BUFFER;
 }
 
-static void grant(uint64_t id, uint64_t of, uint64_t allocation, bool orphaned)
+static void mapping(uint64_t id, uint64_t of, uint64_t allocation, bool orphaned)
 {
 	records[count] = (union status_record){
-		.grant = { .orphaned = orphaned, .id = id, .session = of, .allocation = allocation, .bytes = 100, .device = id % 3 }
+		.mapping = { .orphaned = orphaned, .id = id, .session = of, .allocation = allocation, .bytes = 100, .device = id % 3 }
 	};
-	records[count++].type = TRACKED_GRANT;
+	records[count++].type = TRACKED_MAPPING;
 }
 
-static void use(uint64_t of, uint64_t generation)
+static void grant(uint64_t of, uint64_t generation)
 {
-	records[count] = (union status_record){ .use = { .grant = of, .generation = generation } };
-	records[count++].type = TRACKED_USE;
+	records[count] = (union status_record){ .grant = { .mapping = of, .generation = generation } };
+	records[count++].type = TRACKED_GRANT;
 }
 
 static void join(void)
@@ -104,20 +104,20 @@ static void test_what_a_session_holds(void **state)
 	session(2);
 	buffer(1, 1, STATUS_LIVE);
 	buffer(2, 1, STATUS_LIVE);
-	grant(4, 1, 1, false);
-	grant(5, 1, 2, true);
-	grant(6, 2, 1, false);
-	use(4, 2);
-	use(4, 1);
-	use(6, 1);
+	mapping(4, 1, 1, false);
+	mapping(5, 1, 2, true);
+	mapping(6, 2, 1, false);
+	grant(4, 2);
+	grant(4, 1);
+	grant(6, 1);
 	join();
-	assert_number("sessions", 0, "grants", 1);
+	assert_number("sessions", 0, "mappings", 1);
 	assert_number("sessions", 0, "held", 1);
 	assert_number("sessions", 0, "bytes", 200);
-	assert_number("sessions", 0, "uses", 2);
+	assert_number("sessions", 0, "grants", 2);
 	assert_list("sessions", 0, "holds", "[\"b1\",\"b2\"]");
 	assert_list("sessions", 0, "devices", "[1,2]");
-	assert_number("sessions", 1, "uses", 1);
+	assert_number("sessions", 1, "grants", 1);
 	assert_list("sessions", 1, "holds", "[\"b1\"]");
 	assert_number("buffers", 0, "grants", 2);
 	assert_number("buffers", 1, "grants", 1);
@@ -128,17 +128,17 @@ static void test_what_names_nothing(void **state)
 	(void)state;
 	session(1);
 	buffer(1, 1, STATUS_LIVE);
-	grant(4, 1, 1, false);
-	grant(5, 77, 1, false);
+	mapping(4, 1, 1, false);
+	mapping(5, 77, 1, false);
 	for (int i = 0; i < 100; i++)
-		use(77, 1);
-	use(5, 1);
-	use(4, 1);
-	use(4, 77);
+		grant(77, 1);
+	grant(5, 1);
+	grant(4, 1);
+	grant(4, 77);
 	join();
 	assert_number("buffers", 0, "grants", 1);
-	assert_number("sessions", 0, "grants", 1);
-	assert_number("sessions", 0, "uses", 2);
+	assert_number("sessions", 0, "mappings", 1);
+	assert_number("sessions", 0, "grants", 2);
 	assert_list("sessions", 0, "holds", "[\"b1\"]");
 }
 
@@ -149,8 +149,8 @@ static void test_many_holders(void **state)
 	buffer(1, 1, STATUS_LIVE);
 	for (uint64_t i = 1; i <= 1100; i++) {
 		session(i);
-		grant(i, i, 1, i % 2);
-		use(i, 1);
+		mapping(i, i, 1, i % 2);
+		grant(i, 1);
 	}
 	join();
 	assert_number("buffers", 0, "grants", 550);
@@ -165,7 +165,7 @@ static void test_many_who_are_waited_for(void **state)
 	for (uint64_t i = 1; i <= 300; i++) {
 		buffer(i, 1, STATUS_DRAINING);
 		session(i);
-		grant(i, i, 1, false);
+		mapping(i, i, 1, false);
 	}
 	join();
 	assert_number("buffers", 299, "grants", 300);
@@ -178,11 +178,11 @@ static void test_largest_numbers(void **state)
 	(void)state;
 	session(UINT64_MAX);
 	buffer(UINT64_MAX, UINT64_MAX, STATUS_LIVE);
-	grant(UINT64_MAX, UINT64_MAX, UINT64_MAX, false);
-	use(UINT64_MAX, UINT64_MAX);
+	mapping(UINT64_MAX, UINT64_MAX, UINT64_MAX, false);
+	grant(UINT64_MAX, UINT64_MAX);
 	join();
 	assert_number("buffers", 0, "grants", 1);
-	assert_number("sessions", 0, "uses", 1);
+	assert_number("sessions", 0, "grants", 1);
 }
 
 /* ---- malicious ones ---- */
@@ -197,8 +197,8 @@ static double time_to_join(size_t most)
 		session(5);
 		buffer(9, 2, STATUS_LIVE);
 		buffer(8, 2, STATUS_DRAINING);
-		grant(3, 5, 2, false);
-		use(3, 9);
+		mapping(3, 5, 2, false);
+		grant(3, 9);
 		records[count] = (union status_record){ .device = { .index = 1 } };
 		records[count++].type = TRACKED_DEVICE;
 	}

@@ -16,14 +16,14 @@ struct fact {
 	uint64_t       serial;
 	bool           is_ready, unlinked;
 	unsigned       open;
-	struct grant  *orphaned; /* the other session's, which closed it and is not trusted */
+	struct mapping *orphaned; /* the other session's, which closed it and is not trusted */
 };
 
 struct orphaned {
-	struct grant *grant;
-	struct fact  *fact;
-	uint64_t      id;
-	bool          is_others;
+	struct mapping *mapping;
+	struct fact    *fact;
+	uint64_t        id;
+	bool            is_others;
 };
 
 static struct fact facts[BUFFERS];
@@ -83,64 +83,64 @@ static void do_unlink(struct fact *fact)
 	notices = 0;
 	fact->unlinked = true;
 	registry_unlink(&registry, fact->buffer);
-	assert_int_equal(notices, fact->open); /* one each, and none for orphaned grants */
+	assert_int_equal(notices, fact->open); /* one each, and none for orphaned mappings */
 }
 
-static void do_grant(struct fact *fact)
+static void do_mapping(struct fact *fact)
 {
-	struct grant *grant = NULL;
+	struct mapping *mapping = NULL;
 	bool is_others = pick(2);
 	unsigned at = 0;
 	int error;
 
 	if (!fact->buffer || !fact->is_ready || fact->unlinked)
 		return;
-	while (at < TICKETS && orphans[at].grant)
+	while (at < TICKETS && orphans[at].mapping)
 		at++;
-	error = is_others ? grant_try(OTHER_SESSION, HEIR, &other_grants, fact->buffer, &grant) :
-			    grant_try(SESSION, OWNER, &grants, fact->buffer, &grant);
+	error = is_others ? mapping_try(OTHER_SESSION, HEIR, &other_mappings, fact->buffer, &mapping) :
+			    mapping_try(SESSION, OWNER, &mappings, fact->buffer, &mapping);
 	assert_int_equal(error, at < TICKETS ? 0 : -ENOSPC);
 	if (error)
 		return;
-	orphans[at] = (struct orphaned){ grant, fact, grant->id, is_others };
+	orphans[at] = (struct orphaned){ mapping, fact, mapping->id, is_others };
 	fact->open++;
 }
 
 static void do_close(struct orphaned *orphaned)
 {
-	struct grants *table = orphaned->is_others ? &other_grants : &grants;
+	struct session_mappings *table = orphaned->is_others ? &other_mappings : &mappings;
 	bool is_over;
 
-	if (!orphaned->grant)
+	if (!orphaned->mapping)
 		return;
 	is_over = !orphaned->is_others || orphaned->fact->orphaned;
-	assert_ptr_equal(grant_find(table, orphaned->id), orphaned->grant);
+	assert_ptr_equal(mappings_find(table, orphaned->id), orphaned->mapping);
 	orphaned->fact->open--;
 	if (!is_over)
-		orphaned->fact->orphaned = orphaned->grant;
-	assert_int_equal(grant_closed(&registry, orphaned->grant), is_over);
-	orphaned->grant = NULL;
-	assert_null(grant_find(table, orphaned->id));
+		orphaned->fact->orphaned = orphaned->mapping;
+	assert_int_equal(mapping_closed(&registry, orphaned->mapping), is_over);
+	orphaned->mapping = NULL;
+	assert_null(mappings_find(table, orphaned->id));
 }
 
-/* The other session's process: all its grants, open or orphaned, end. */
+/* The other session's process: all its mappings, open or orphaned, end. */
 static void do_die(void)
 {
 	for (unsigned i = 0; i < TICKETS; i++) {
-		if (!orphans[i].grant || !orphans[i].is_others)
+		if (!orphans[i].mapping || !orphans[i].is_others)
 			continue;
 		orphans[i].fact->open--;
-		grant_end(&registry, orphans[i].grant);
-		orphans[i].grant = NULL;
+		mapping_end(&registry, orphans[i].mapping);
+		orphans[i].mapping = NULL;
 	}
 	for (unsigned i = 0; i < BUFFERS; i++) {
-		struct grant *orphaned = facts[i].orphaned;
+		struct mapping *orphaned = facts[i].orphaned;
 
 		facts[i].orphaned = NULL;
 		if (orphaned)
-			grant_end(&registry, orphaned);
+			mapping_end(&registry, orphaned);
 	}
-	assert_null(other_grants.by_id);
+	assert_null(other_mappings.by_id);
 }
 
 static void do_released(void)
@@ -191,7 +191,7 @@ static void expect_registry(void)
 		orphaned += facts[i].orphaned != NULL;
 	}
 	assert_int_equal(registry.buffer_count, buffers);
-	assert_int_equal(registry.grant_count, open);
+	assert_int_equal(registry.mapping_count, open);
 	assert_true(memory.bytes == buffers * (uint64_t)SPAN);
 	assert_true(used(RESOURCE_BYTES) == memory.bytes);
 	assert_true(used(RESOURCE_BUFFERS) == buffers);
@@ -214,7 +214,7 @@ static void do_something(void)
 		break;
 	case 3:
 	case 4:
-		do_grant(&facts[pick(BUFFERS)]);
+		do_mapping(&facts[pick(BUFFERS)]);
 		break;
 	case 5:
 		do_close(&orphans[pick(TICKETS)]);

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry-rename.c - a buffer under another name: who finds it, who is told, and when its memory is free; and who may write a buffer.
+ * test-registry-rename.c - a buffer under another name: who finds it, who is told, and when its memory is free; and who
+ * may write a buffer.
  */
 #include "registry-harness.h"
 
 #include "broker/registry/notices.h"
 #include "broker/users/identity.h"
 
-static struct use *use_of(const struct grant_order *order, struct buffer *buffer)
+static struct grant *grant_of(const struct grant_order *order, struct buffer *buffer)
 {
-	struct use *use = NULL;
+	struct grant *grant = NULL;
 	bool fresh;
 
-	assert_int_equal(grant_open(&registry, buffer, order, &use, &fresh), 0);
-	return use;
+	assert_int_equal(grant_open(&registry, buffer, order, &grant, &fresh), 0);
+	return grant;
 }
 
-static struct use *shared_use(struct session *session, struct grants *table, struct buffer *buffer, unsigned rights)
+static struct grant *shared_grant(struct session *session, struct session_mappings *table, struct buffer *buffer,
+				  unsigned rights)
 {
-	const struct grant_order order = { .session = session, .uid = OWNER, .grants = table, .rights = rights };
+	const struct grant_order order = { .session = session, .uid = OWNER, .mappings = table, .rights = rights };
 
-	return use_of(&order, buffer);
+	return grant_of(&order, buffer);
 }
 
 /* Also where it is the only entry of its tables, which would go with it. */
@@ -63,12 +65,12 @@ static void test_a_pass_tells_of_several_buffers(void **state)
 {
 	static const char *const names[] = { "a", "b", "c" }, *const to[] = { "x", "y", "z" };
 	struct buffer *buffers[3];
-	struct use *uses[3];
+	struct grant *grants[3];
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		buffers[i] = live(names[i]);
-		uses[i] = shared_use(SESSION, &grants, buffers[i], GPUB_READ);
+		grants[i] = shared_grant(SESSION, &mappings, buffers[i], GPUB_READ);
 	}
 	for (unsigned i = 0; i < 3; i++)
 		registry_rename(&registry, buffers[i], to[i]);
@@ -76,58 +78,58 @@ static void test_a_pass_tells_of_several_buffers(void **state)
 	assert_false(notices_more(&registry));
 	assert_int_equal(notices, 3);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(noticed[i], uses[i]->grant->id);
+		assert_int_equal(noticed[i], grants[i]->mapping->id);
 		registry_unlink(&registry, buffers[i]);
-		grant_end(&registry, uses[i]->grant);
+		mapping_end(&registry, grants[i]->mapping);
 	}
 }
 
-static void invariant_5_a_use_is_told_of_a_rename_once(void **state)
+static void invariant_5_a_grant_is_told_of_a_rename_once(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct use *before = shared_use(SESSION, &grants, buffer, GPUB_READ), *after;
+	struct grant *before = shared_grant(SESSION, &mappings, buffer, GPUB_READ), *after;
 
 	(void)state;
 	registry_rename(&registry, buffer, "b");
 	assert_false(notices_more(&registry));
 	assert_int_equal(notices, 1);
-	assert_int_equal(noticed[0], before->grant->id);
-	after = shared_use(OTHER_SESSION, &other_grants, buffer, GPUB_READ);
+	assert_int_equal(noticed[0], before->mapping->id);
+	after = shared_grant(OTHER_SESSION, &other_mappings, buffer, GPUB_READ);
 	assert_int_equal(after->key.serial, buffer->serial);
 	registry_rename(&registry, buffer, "c");
 	assert_false(notices_more(&registry));
 	assert_int_equal(notices, 2);
-	assert_int_equal(noticed[1], after->grant->id);
+	assert_int_equal(noticed[1], after->mapping->id);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(notices, 2);
-	grant_end(&registry, before->grant);
+	mapping_end(&registry, before->mapping);
 	assert_int_equal(releases, 0);
-	grant_end(&registry, after->grant);
+	mapping_end(&registry, after->mapping);
 	assert_int_equal(releases, 1);
 }
 
-/* One session, one grant, two uses: each ends by the serial that it began with. */
-static void invariant_2_memory_waits_for_the_uses_of_both_serials(void **state)
+/* One session, one mapping, two grants: each ends by the serial that it began with. */
+static void invariant_2_memory_waits_for_the_grants_of_both_serials(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct use *before = shared_use(SESSION, &grants, buffer, GPUB_READ), *after;
-	struct grant *grant = before->grant;
+	struct grant *before = shared_grant(SESSION, &mappings, buffer, GPUB_READ), *after;
+	struct mapping *mapping = before->mapping;
 	uint64_t serial = buffer->serial;
 
 	(void)state;
 	registry_rename(&registry, buffer, "b");
-	after = shared_use(SESSION, &grants, buffer, GPUB_READ);
+	after = shared_grant(SESSION, &mappings, buffer, GPUB_READ);
 	assert_ptr_not_equal(before, after);
-	assert_ptr_equal(after->grant, grant);
-	assert_int_equal(buffer->used, 2);
-	assert_ptr_equal(grant_find_use(grant, serial), before);
-	assert_ptr_equal(grant_find_use(grant, buffer->serial), after);
-	assert_true(use_quiesced(&registry, before));
-	assert_null(grant_find_use(grant, serial));
-	assert_ptr_equal(grant_find_use(grant, buffer->serial), after);
+	assert_ptr_equal(after->mapping, mapping);
+	assert_int_equal(buffer->grant_count, 2);
+	assert_ptr_equal(mapping_find_grant(mapping, serial), before);
+	assert_ptr_equal(mapping_find_grant(mapping, buffer->serial), after);
+	assert_true(grant_quiesced(&registry, before));
+	assert_null(mapping_find_grant(mapping, serial));
+	assert_ptr_equal(mapping_find_grant(mapping, buffer->serial), after);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	grant_end(&registry, grant);
+	mapping_end(&registry, mapping);
 	assert_int_equal(releases, 1);
 }
 
@@ -136,24 +138,24 @@ static void invariant_2_memory_waits_for_the_uses_of_both_serials(void **state)
 static void test_a_session_writes_what_it_asked_to_write(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct use *own = shared_use(SESSION, &grants, buffer, GPUB_READ | GPUB_WRITE);
-	struct use *other = shared_use(OTHER_SESSION, &other_grants, buffer, GPUB_READ);
+	struct grant *own = shared_grant(SESSION, &mappings, buffer, GPUB_READ | GPUB_WRITE);
+	struct grant *other = shared_grant(OTHER_SESSION, &other_mappings, buffer, GPUB_READ);
 
 	(void)state;
 	assert_int_equal(buffer->writers, 1);
-	assert_false(grants_others_write(&grants, buffer));
-	assert_true(grants_others_write(&other_grants, buffer));
-	assert_ptr_equal(grants_find_writer(&other_grants, buffer), own);
-	use_add_rights(other, GPUB_WRITE);
-	assert_true(grants_others_write(&grants, buffer));
-	assert_ptr_equal(grants_find_writer(&grants, buffer), other);
-	grant_end(&registry, other->grant);
-	assert_false(grants_others_write(&grants, buffer));
-	assert_ptr_equal(grants_find_writer(&grants, buffer), NULL);
-	grants_stop_writing(&grants, buffer);
+	assert_false(grants_others_write(&mappings, buffer));
+	assert_true(grants_others_write(&other_mappings, buffer));
+	assert_ptr_equal(grants_find_writer(&other_mappings, buffer), own);
+	grant_add_rights(other, GPUB_WRITE);
+	assert_true(grants_others_write(&mappings, buffer));
+	assert_ptr_equal(grants_find_writer(&mappings, buffer), other);
+	mapping_end(&registry, other->mapping);
+	assert_false(grants_others_write(&mappings, buffer));
+	assert_ptr_equal(grants_find_writer(&mappings, buffer), NULL);
+	grants_stop_writing(&mappings, buffer);
 	assert_int_equal(buffer->writers, 0);
 	assert_int_equal(own->rights, GPUB_READ);
-	grant_end(&registry, own->grant);
+	mapping_end(&registry, own->mapping);
 	registry_unlink(&registry, buffer);
 }
 
@@ -161,73 +163,73 @@ static void test_a_session_writes_what_it_asked_to_write(void **state)
 static void test_a_session_may_write_beside_the_name(void **state)
 {
 	const struct grant_order redeemed = {
-		.session = SESSION, .uid = OWNER, .grants = &grants, .rights = GPUB_WRITE, .own = true
+		.session = SESSION, .uid = OWNER, .mappings = &mappings, .rights = GPUB_WRITE, .own = true
 	};
 	struct buffer *buffer = live("a");
-	struct use *named = shared_use(SESSION, &grants, buffer, GPUB_WRITE), *ticket = use_of(&redeemed, buffer);
+	struct grant *named = shared_grant(SESSION, &mappings, buffer, GPUB_WRITE), *ticket = grant_of(&redeemed, buffer);
 
 	(void)state;
-	assert_true(grants_others_write(&grants, buffer));
-	assert_ptr_equal(grants_find_writer(&grants, buffer), ticket);
-	grant_end(&registry, ticket->grant);
-	assert_false(grants_others_write(&grants, buffer));
+	assert_true(grants_others_write(&mappings, buffer));
+	assert_ptr_equal(grants_find_writer(&mappings, buffer), ticket);
+	mapping_end(&registry, ticket->mapping);
+	assert_false(grants_others_write(&mappings, buffer));
 	registry_rename(&registry, buffer, "b");
-	assert_true(grants_others_write(&grants, buffer));
-	assert_ptr_equal(grants_find_writer(&grants, buffer), named);
-	grant_end(&registry, named->grant);
+	assert_true(grants_others_write(&mappings, buffer));
+	assert_ptr_equal(grants_find_writer(&mappings, buffer), named);
+	mapping_end(&registry, named->mapping);
 	registry_unlink(&registry, buffer);
 }
 
-static void test_an_orphaned_grant_may_still_write(void **state)
+static void test_an_orphaned_mapping_may_still_write(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *grant = grant_of_other(buffer);
+	struct mapping *mapping = mapping_of_other(buffer);
 
 	(void)state;
-	use_add_rights(grant->uses, GPUB_WRITE);
-	assert_false(grant_closed(&registry, grant));
-	assert_true(grants_others_write(&grants, buffer));
-	grant_end(&registry, grant);
-	assert_false(grants_others_write(&grants, buffer));
+	grant_add_rights(mapping->grants, GPUB_WRITE);
+	assert_false(mapping_closed(&registry, mapping));
+	assert_true(grants_others_write(&mappings, buffer));
+	mapping_end(&registry, mapping);
+	assert_false(grants_others_write(&mappings, buffer));
 	registry_unlink(&registry, buffer);
 }
 
-/* One use of a buffer, however many grants of before and after a rename are merged into the orphaned one. */
-static void invariant_5_orphaned_uses_do_not_accumulate_with_renames(void **state)
+/* One grant of a buffer, however many mappings of before and after a rename are merged into the orphaned one. */
+static void invariant_5_orphaned_grants_do_not_accumulate_with_renames(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *before[] = { grant_of_other(buffer), grant_of_other(buffer) }, *after;
+	struct mapping *before[] = { mapping_of_other(buffer), mapping_of_other(buffer) }, *after;
 
 	(void)state;
 	registry_rename(&registry, buffer, "b");
-	after = grant_of_other(buffer);
-	assert_false(grant_closed(&registry, after));
-	assert_int_equal(buffer->used, 3);
-	assert_true(grant_closed(&registry, before[0]));
-	assert_int_equal(buffer->used, 2);
-	assert_true(grant_closed(&registry, before[1]));
-	assert_int_equal(buffer->used, 1);
-	grant_end(&registry, after);
-	assert_int_equal(buffer->used, 0);
+	after = mapping_of_other(buffer);
+	assert_false(mapping_closed(&registry, after));
+	assert_int_equal(buffer->grant_count, 3);
+	assert_true(mapping_closed(&registry, before[0]));
+	assert_int_equal(buffer->grant_count, 2);
+	assert_true(mapping_closed(&registry, before[1]));
+	assert_int_equal(buffer->grant_count, 1);
+	mapping_end(&registry, after);
+	assert_int_equal(buffer->grant_count, 0);
 	registry_unlink(&registry, buffer);
 }
 
-static void invariant_5_a_grant_that_is_orphaned_keeps_one_use_of_a_buffer(void **state)
+static void invariant_5_an_orphaned_mapping_keeps_one_grant_of_a_buffer(void **state)
 {
-	const struct grant_order other = { .session = OTHER_SESSION, .uid = HEIR, .grants = &other_grants, .rights = GPUB_READ };
+	const struct grant_order other = { .session = OTHER_SESSION, .uid = HEIR, .mappings = &other_mappings, .rights = GPUB_READ };
 	struct buffer *buffer = live("a");
-	struct grant *grant = use_of(&other, buffer)->grant;
+	struct mapping *mapping = grant_of(&other, buffer)->mapping;
 
 	(void)state;
 	registry_rename(&registry, buffer, "b");
-	assert_ptr_equal(use_of(&other, buffer)->grant, grant);
-	assert_int_equal(buffer->used, 2);
-	assert_false(grant_closed(&registry, grant));
-	assert_int_equal(buffer->used, 1);
+	assert_ptr_equal(grant_of(&other, buffer)->mapping, mapping);
+	assert_int_equal(buffer->grant_count, 2);
+	assert_false(mapping_closed(&registry, mapping));
+	assert_int_equal(buffer->grant_count, 1);
 	assert_int_equal(buffer->orphaned, 1);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	grant_end(&registry, grant);
+	mapping_end(&registry, mapping);
 	assert_int_equal(releases, 1);
 }
 
@@ -250,13 +252,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_8_a_renamed_buffer_is_found_by_its_new_name_and_serial),
 		ON(test_a_pass_tells_of_several_buffers),
-		ON(invariant_5_a_use_is_told_of_a_rename_once),
-		ON(invariant_2_memory_waits_for_the_uses_of_both_serials),
+		ON(invariant_5_a_grant_is_told_of_a_rename_once),
+		ON(invariant_2_memory_waits_for_the_grants_of_both_serials),
 		ON(test_a_session_writes_what_it_asked_to_write),
 		ON(test_a_session_may_write_beside_the_name),
-		ON(test_an_orphaned_grant_may_still_write),
-		ON(invariant_5_orphaned_uses_do_not_accumulate_with_renames),
-		ON(invariant_5_a_grant_that_is_orphaned_keeps_one_use_of_a_buffer),
+		ON(test_an_orphaned_mapping_may_still_write),
+		ON(invariant_5_orphaned_grants_do_not_accumulate_with_renames),
+		ON(invariant_5_an_orphaned_mapping_keeps_one_grant_of_a_buffer),
 		ON(test_nobody_may_write_a_sealed_buffer),
 	};
 

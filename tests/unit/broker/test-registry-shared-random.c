@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-registry-shared-random.c - 100,000 random operations on memory that several buffers share, against an oracle
- * that keeps a table of all memory and what was ever written to it. grants-harness.h is the world.
+ * that keeps a table of all memory and what was ever written to it. mappings-harness.h is the world.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "grants-harness.h"
+#include "mappings-harness.h"
 
 #include "broker/registry/notices.h"
 
@@ -32,15 +32,15 @@ struct fact {
 	uint32_t       range;
 };
 
-/* Of a grant: the places of the buffers that it uses are bits. */
+/* Of a mapping: the places of the buffers that it uses are bits. */
 struct right {
-	struct grant  *grant; /* NULL: none */
-	uint64_t       id;
-	unsigned       session;
-	struct piece *memory;
-	bool           is_own, is_orphaned;
-	bool           is_asked; /* to close */
-	uint32_t       uses;
+	struct mapping *mapping; /* NULL: none */
+	uint64_t        id;
+	unsigned        session;
+	struct piece   *memory;
+	bool            is_own, is_orphaned;
+	bool            is_asked; /* to close */
+	uint32_t        grants;
 };
 
 static struct piece memories[MEMORIES];
@@ -83,11 +83,11 @@ static struct fact *fact_in(const struct piece *memory, uint32_t range)
 	return NULL;
 }
 
-/* The sessions that use one of these buffers, orphaned grants included. */
+/* The sessions that use one of these buffers, orphaned mappings included. */
 static struct right *right_to(uint32_t bits)
 {
 	for (unsigned i = 0; i < RIGHTS; i++)
-		if (rights[i].grant && rights[i].uses & bits)
+		if (rights[i].mapping && rights[i].grants & bits)
 			return &rights[i];
 	return NULL;
 }
@@ -97,7 +97,7 @@ static struct right *right_of(unsigned session, const struct piece *memory, bool
 	for (unsigned i = 0; i < RIGHTS; i++) {
 		struct right *right = &rights[i];
 
-		if (right->grant && right->session == session && right->memory == memory && right->is_orphaned == is_orphaned &&
+		if (right->mapping && right->session == session && right->memory == memory && right->is_orphaned == is_orphaned &&
 		    (is_orphaned || !right->is_own))
 			return right;
 	}
@@ -185,7 +185,7 @@ static void do_ready_or_abandon(struct fact *fact)
 	registry_abandon(&registry, buffer);
 }
 
-/* One notice for each use of a grant that is not orphaned; other notices only evict memory. */
+/* One notice for each grant of a mapping that is not orphaned; other notices only evict memory. */
 static void do_unlink(struct fact *fact)
 {
 	uint64_t serial = fact->serial;
@@ -195,41 +195,41 @@ static void do_unlink(struct fact *fact)
 		return;
 	fact->is_unlinked = true;
 	for (unsigned i = 0; i < RIGHTS; i++)
-		expected += rights[i].grant && !rights[i].is_orphaned && rights[i].uses & bit_of(fact);
+		expected += rights[i].mapping && !rights[i].is_orphaned && rights[i].grants & bit_of(fact);
 	registry_unlink(&registry, fact->buffer);
 	for (unsigned i = 0; i < notice_count; i++)
 		told += notices[i].serial == serial;
 	assert_int_equal(told, expected);
 }
 
-static void do_use(struct fact *fact)
+static void do_grant(struct fact *fact)
 {
 	unsigned session = pick(SESSIONS);
 	struct grant_order order = order_of(session);
 	struct right *right, *room = rights;
-	struct use *use;
+	struct grant *grant;
 	bool fresh;
 	int error;
 
 	order.own = !pick(4);
-	while (room < rights + RIGHTS && room->grant)
+	while (room < rights + RIGHTS && room->mapping)
 		room++;
 	if (!fact->buffer || !fact->is_ready || fact->is_unlinked || room == rights + RIGHTS)
 		return;
 	right = order.own ? NULL : right_of(session, fact->memory, false);
 	error = registry.handles.free || right ? 0 : -ENOSPC;
-	assert_int_equal(grant_open(&registry, fact->buffer, &order, &use, &fresh), error);
+	assert_int_equal(grant_open(&registry, fact->buffer, &order, &grant, &fresh), error);
 	if (error)
 		return;
 	assert_int_equal(fresh, !right);
 	if (!right)
-		*(right = room) = (struct right){ .grant = use->grant,
-						  .id = use->grant->id,
+		*(right = room) = (struct right){ .mapping = grant->mapping,
+						  .id = grant->mapping->id,
 						  .session = session,
 						  .memory = fact->memory,
 						  .is_own = order.own };
-	assert_ptr_equal(use->grant, right->grant);
-	right->uses |= bit_of(fact);
+	assert_ptr_equal(grant->mapping, right->mapping);
+	right->grants |= bit_of(fact);
 }
 
 static bool is_trusted(const struct right *right)
@@ -237,7 +237,7 @@ static bool is_trusted(const struct right *right)
 	return uid_of(right->session) == kinds[right->memory->kind].owner;
 }
 
-/* Whether its range may serve again: else the use stays until the CLOSED. */
+/* Whether its range may serve again: else the grant stays until the CLOSED. */
 static bool is_kept(const struct fact *fact)
 {
 	return !fact->memory->is_closed && fact->memory->allocation->state != ALLOCATION_EVICTED;
@@ -245,51 +245,51 @@ static bool is_kept(const struct fact *fact)
 
 static void do_idle(struct right *right, struct fact *fact)
 {
-	struct use *use;
+	struct grant *grant;
 
-	if (!right->grant || right->is_orphaned || !fact->buffer)
+	if (!right->mapping || right->is_orphaned || !fact->buffer)
 		return;
-	assert_ptr_equal(grant_find(&grants[right->session], right->id), right->grant);
-	use = grant_find_use(right->grant, fact->serial);
-	assert_int_equal(use != NULL, (right->uses & bit_of(fact)) != 0);
-	if (!use)
+	assert_ptr_equal(mappings_find(&mappings[right->session], right->id), right->mapping);
+	grant = mapping_find_grant(right->mapping, fact->serial);
+	assert_int_equal(grant != NULL, (right->grants & bit_of(fact)) != 0);
+	if (!grant)
 		return;
 	if (is_trusted(right) && !right->is_own && (!fact->is_unlinked || is_kept(fact)))
-		right->uses &= ~bit_of(fact);
-	assert_int_equal(use_quiesced(&registry, use), is_trusted(right));
+		right->grants &= ~bit_of(fact);
+	assert_int_equal(grant_quiesced(&registry, grant), is_trusted(right));
 }
 
 static void do_close(struct right *right)
 {
-	struct grant *grant = right->grant;
+	struct mapping *mapping = right->mapping;
 	unsigned session = right->session;
 	struct right *orphaned;
 	bool is_over;
 
-	if (!grant || right->is_orphaned)
+	if (!mapping || right->is_orphaned)
 		return;
 	orphaned = is_trusted(right) ? NULL : right_of(session, right->memory, true);
 	is_over = orphaned || is_trusted(right);
 	if (orphaned)
-		orphaned->uses |= right->uses;
+		orphaned->grants |= right->grants;
 	if (is_over)
 		*right = (struct right){ 0 };
 	else
 		right->is_orphaned = true;
-	assert_int_equal(grant_closed(&registry, grant), is_over);
+	assert_int_equal(mapping_closed(&registry, mapping), is_over);
 }
 
 static void do_die(unsigned session)
 {
 	for (unsigned i = 0; i < RIGHTS; i++) {
-		struct grant *grant = rights[i].grant;
+		struct mapping *mapping = rights[i].mapping;
 
-		if (!grant || rights[i].session != session)
+		if (!mapping || rights[i].session != session)
 			continue;
 		rights[i] = (struct right){ 0 };
-		grant_end(&registry, grant);
+		mapping_end(&registry, mapping);
 	}
-	assert_null(grants[session].by_id);
+	assert_null(mappings[session].by_id);
 }
 
 static void do_cleaned(void)
@@ -339,7 +339,7 @@ static void take_notices(void)
 {
 	for (unsigned i = 0; i < notice_count; i++)
 		for (unsigned j = 0; !notices[i].serial && j < RIGHTS; j++)
-			rights[j].is_asked |= rights[j].grant && rights[j].id == notices[i].grant;
+			rights[j].is_asked |= rights[j].mapping && rights[j].id == notices[i].mapping;
 	notice_count = 0;
 }
 
@@ -366,12 +366,12 @@ static void expect_fact(const struct fact *fact, const struct allocation *alloca
 	unsigned used = 0, orphaned = 0;
 
 	for (unsigned i = 0; i < RIGHTS; i++)
-		if (rights[i].grant && rights[i].uses & bit_of(fact)) {
+		if (rights[i].mapping && rights[i].grants & bit_of(fact)) {
 			used++;
 			orphaned += rights[i].is_orphaned;
 		}
 	assert_true(fact->buffer->serial == fact->serial && fact->buffer->allocation == allocation);
-	assert_int_equal(fact->buffer->used, used);
+	assert_int_equal(fact->buffer->grant_count, used);
 	assert_int_equal(fact->buffer->orphaned, orphaned);
 	assert_int_equal(words[fact->buffer->place] & 3, state);
 	/* it ends as soon as nobody uses it; a buffer that ends with its whole allocation ends with that */
@@ -381,22 +381,22 @@ static void expect_fact(const struct fact *fact, const struct allocation *alloca
 
 static void expect_rights(const struct piece *memory, const struct allocation *allocation)
 {
-	unsigned open = 0, orphaned = 0, uses = 0;
+	unsigned open = 0, orphaned = 0, grants = 0;
 
 	for (unsigned i = 0; i < RIGHTS; i++) {
 		const struct right *right = &rights[i];
 
-		if (!right->grant || right->memory != memory)
+		if (!right->mapping || right->memory != memory)
 			continue;
 		open++;
 		orphaned += right->is_orphaned;
-		uses += (unsigned)__builtin_popcount(right->uses);
+		grants += (unsigned)__builtin_popcount(right->grants);
 		assert_true(right->is_orphaned || right->is_asked || allocation->state != ALLOCATION_EVICTED ||
 			    allocation->notices.queued || allocation->untold);
 	}
 	assert_int_equal(allocation->open, open);
 	assert_int_equal(allocation->orphaned, orphaned);
-	assert_int_equal(allocation->used, uses);
+	assert_int_equal(allocation->grant_count, grants);
 }
 
 static void expect_allocation(const struct piece *memory)
@@ -423,7 +423,7 @@ static void expect_allocation(const struct piece *memory)
 
 static void expect_sums(void)
 {
-	uint64_t bytes[2] = { 0 }, buffers[2] = { 0 }, uses[2] = { 0 }, idle = 0;
+	uint64_t bytes[2] = { 0 }, buffers[2] = { 0 }, grants[2] = { 0 }, idle = 0;
 	unsigned open = 0;
 
 	for (unsigned i = 0; i < MEMORIES; i++)
@@ -435,37 +435,37 @@ static void expect_sums(void)
 		if (facts[i].buffer)
 			buffers[kinds[facts[i].memory->kind].owner == STRANGER]++;
 	for (unsigned i = 0; i < RIGHTS; i++)
-		if (rights[i].grant) {
+		if (rights[i].mapping) {
 			open += !rights[i].is_orphaned;
-			uses[rights[i].session == THEIRS] += (unsigned)__builtin_popcount(rights[i].uses);
+			grants[rights[i].session == THEIRS] += (unsigned)__builtin_popcount(rights[i].grants);
 		}
 	for (int i = 0; i < 2; i++) {
 		assert_true(accounting_used(&accounting, OWNER + i, RESOURCE_BYTES) == bytes[i]);
 		assert_true(accounting_used(&accounting, OWNER + i, RESOURCE_BUFFERS) == buffers[i]);
-		assert_true(accounting_used(&accounting, OWNER + i, RESOURCE_GRANTS) == uses[i]);
+		assert_true(accounting_used(&accounting, OWNER + i, RESOURCE_GRANTS) == grants[i]);
 	}
 	assert_true(device_memory.bytes == bytes[0] + bytes[1]);
 	assert_true(registry.buffer_count == buffers[0] + buffers[1]);
 	assert_int_equal(registry.words.free, BUFFERS - registry.buffer_count);
-	assert_int_equal(registry.grant_count, open);
+	assert_int_equal(registry.mapping_count, open);
 	assert_int_equal(registry.handles.free, TICKETS - open);
 	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == idle && idle <= device_memory.usages.limit);
 }
 
-static void expect_grants(unsigned session)
+static void expect_mappings(unsigned session)
 {
 	unsigned count = 0, orphaned = 0, used = 0;
 
 	for (unsigned i = 0; i < RIGHTS; i++)
-		if (rights[i].grant && rights[i].session == session) {
+		if (rights[i].mapping && rights[i].session == session) {
 			count++;
 			orphaned += rights[i].is_orphaned;
-			used += (unsigned)__builtin_popcount(rights[i].uses);
+			used += (unsigned)__builtin_popcount(rights[i].grants);
 		}
-	assert_int_equal(HASH_COUNT(grants[session].by_id), count);
-	assert_int_equal(grants[session].orphaned, orphaned);
-	assert_int_equal(grants[session].used, used);
-	assert_true(grants[session].bytes == (uint64_t)count * SPAN);
+	assert_int_equal(HASH_COUNT(mappings[session].by_id), count);
+	assert_int_equal(mappings[session].orphaned, orphaned);
+	assert_int_equal(mappings[session].grant_count, used);
+	assert_true(mappings[session].bytes == (uint64_t)count * SPAN);
 }
 
 static void expect_registry(void)
@@ -475,7 +475,7 @@ static void expect_registry(void)
 		if (memories[i].allocation)
 			expect_allocation(&memories[i]);
 	for (unsigned session = 0; session < SESSIONS; session++)
-		expect_grants(session);
+		expect_mappings(session);
 	expect_sums();
 }
 
@@ -497,7 +497,7 @@ static void do_something(void)
 		break;
 	case 4:
 	case 5:
-		do_use(&facts[pick(BUFFERS)]);
+		do_grant(&facts[pick(BUFFERS)]);
 		break;
 	case 6:
 	case 7:

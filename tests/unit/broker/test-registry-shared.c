@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-registry-shared.c - the registry of memory that several buffers share: who may share, and that a range serves
- * the next buffer after it was cleaned and never before. grants-harness.h is the world.
+ * the next buffer after it was cleaned and never before. mappings-harness.h is the world.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/error.h"
-#include "grants-harness.h"
+#include "mappings-harness.h"
 
 #include "broker/registry/notices.h"
 
@@ -146,7 +146,7 @@ static void invariant_6_a_range_is_cleaned_before_it_serves_again(void **state)
 {
 	struct buffer *buffers[RANGES], *before, *after;
 	struct allocation *allocation;
-	struct use *use;
+	struct grant *grant;
 	uint64_t serial, offset;
 	uint32_t place;
 
@@ -156,11 +156,11 @@ static void invariant_6_a_range_is_cleaned_before_it_serves_again(void **state)
 	serial = buffers[2]->serial;
 	offset = buffers[2]->offset;
 	place = buffers[2]->place;
-	use = use_first(0, buffers[2]);
+	grant = grant_first(0, buffers[2]);
 	registry_unlink(&registry, buffers[2]);
 	assert_int_equal(ended_count, 0);
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_DRAINING));
-	assert_true(use_quiesced(&registry, use));
+	assert_true(grant_quiesced(&registry, grant));
 	assert_int_equal(ended_count, 1);
 	assert_true(ended_serials[0] == serial);
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_FREE));
@@ -177,13 +177,13 @@ static void invariant_6_a_range_is_cleaned_before_it_serves_again(void **state)
 	assert_ptr_equal(after->allocation, allocation);
 	assert_true(after->offset == offset);
 	assert_true(after->serial > serial);
-	/* the session that used the old buffer has no use of the new one */
-	assert_null(grant_find_use(grants[0].by_id, after->serial));
+	/* the session that used the old buffer has no grant of the new one */
+	assert_null(mapping_find_grant(mappings[0].by_id, after->serial));
 	registry_unlink(&registry, buffers[0]);
 	registry_unlink(&registry, buffers[1]);
 	registry_unlink(&registry, buffers[3]);
 	registry_unlink(&registry, after);
-	grant_end(&registry, grants[0].by_id);
+	mapping_end(&registry, mappings[0].by_id);
 }
 
 static void expect_never_reused(struct buffer **buffers, const struct allocation *allocation)
@@ -221,21 +221,21 @@ static void invariant_6_what_nobody_could_be_asked_to_clean_is_never_reused(void
 	expect_never_reused(buffers, allocation);
 }
 
-static void invariant_6_another_sessions_use_keeps_the_range(void **state)
+static void invariant_6_another_sessions_grant_keeps_the_range(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b");
-	struct use *mine = use_first(0, a), *others = use_first(1, a);
+	struct grant *mine = grant_first(0, a), *others = grant_first(1, a);
 
 	(void)state;
 	registry_unlink(&registry, a);
-	assert_true(use_quiesced(&registry, mine));
+	assert_true(grant_quiesced(&registry, mine));
 	assert_int_equal(ended_count + clean_count, 0);
-	assert_true(use_quiesced(&registry, others));
+	assert_true(grant_quiesced(&registry, others));
 	assert_int_equal(ended_count, 1);
 	assert_int_equal(clean_count, 1);
 	registry_unlink(&registry, b);
-	grant_end(&registry, grants[0].by_id);
-	grant_end(&registry, grants[1].by_id);
+	mapping_end(&registry, mappings[0].by_id);
+	mapping_end(&registry, mappings[1].by_id);
 }
 
 /* ---- the end of shared memory ---- */
@@ -284,21 +284,21 @@ static void test_nobody_joins_memory_that_is_about_to_be_freed(void **state)
 	registry_unlink(&registry, c);
 }
 
-/* A broker that goes while grants are open forgets them, and tells nobody to free. */
-static void test_deinit_forgets_uses_of_all_states(void **state)
+/* A broker that goes while mappings are open forgets them, and tells nobody to free. */
+static void test_deinit_forgets_grants_of_all_states(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b"), *c = live("c");
 
 	(void)state;
-	use_first(0, a);
-	use_again(0, b);
-	use_first(THEIRS, b);
-	assert_false(grant_closed(&registry, grants[THEIRS].by_id));
+	grant_first(0, a);
+	grant_again(0, b);
+	grant_first(THEIRS, b);
+	assert_false(mapping_closed(&registry, mappings[THEIRS].by_id));
 	registry_unlink(&registry, b);
 	registry_unlink(&registry, c);
 	idle_of(1, (struct buffer_spec){ .name = "d", .size = 1, .span = SPAN, .range = RANGE, .owner = OWNER });
 	for (unsigned i = 0; i < SESSIONS; i++)
-		grants_forget(&registry, &grants[i]);
+		mappings_free(&registry, &mappings[i]);
 	registry_deinit(&registry);
 	memory_deinit(&device_memory);
 	assert_int_equal(release_count, 0);
@@ -370,7 +370,7 @@ static void invariant_5_sixteen_are_told_in_a_pass(void **state)
 		for (unsigned session = 0; session < SESSIONS; session++) {
 			struct grant_order order = order_of(session);
 
-			use_by(&order, buffers[i], i % RANGES == 0);
+			grant_by(&order, buffers[i], i % RANGES == 0);
 		}
 	}
 	for (unsigned i = 0; i < 2 * RANGES; i++)
@@ -382,8 +382,8 @@ static void invariant_5_sixteen_are_told_in_a_pass(void **state)
 	assert_int_equal(notice_count, 2 * RANGES * SESSIONS);
 	unlink_all(buffers, 2 * RANGES);
 	for (unsigned session = 0; session < SESSIONS; session++)
-		while (grants[session].by_id)
-			grant_end(&registry, grants[session].by_id);
+		while (mappings[session].by_id)
+			mapping_end(&registry, mappings[session].by_id);
 }
 
 /* ---- who waits for a buffer's end ---- */
@@ -485,11 +485,11 @@ int main(void)
 		ON(invariant_6_a_range_is_cleaned_before_it_serves_again),
 		ON(invariant_6_what_could_not_be_cleaned_is_never_reused),
 		ON(invariant_6_what_nobody_could_be_asked_to_clean_is_never_reused),
-		ON(invariant_6_another_sessions_use_keeps_the_range),
+		ON(invariant_6_another_sessions_grant_keeps_the_range),
 		ON(invariant_2_shared_memory_is_freed_once_with_the_last_name),
 		ON(invariant_2_memory_is_not_freed_while_the_device_cleans_it),
 		ON(test_nobody_joins_memory_that_is_about_to_be_freed),
-		ON(test_deinit_forgets_uses_of_all_states),
+		ON(test_deinit_forgets_grants_of_all_states),
 		ON(invariant_6_what_is_shared_is_not_for_others),
 		ON(invariant_6_what_could_not_be_cleaned_is_not_for_others),
 		ON(invariant_6_nobody_joins_what_others_may_map),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-registry.c - the registry: memory is freed when its name is gone and every grant has ended, exactly once, in
+ * test-registry.c - the registry: memory is freed when its name is gone and every mapping has ended, exactly once, in
  * whatever order these come. registry-harness.h is the world: what many buffers share, and what a session's acquires
- * do, is test-registry-shared.c's and test-grants.c's.
+ * do, is test-registry-shared.c's and test-mappings.c's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 static void test_words_follow_a_buffers_life(void **state)
 {
 	struct buffer *buffer;
-	struct grant *grant;
+	struct mapping *mapping;
 	uint32_t place;
 	uint64_t serial;
 
@@ -29,16 +29,16 @@ static void test_words_follow_a_buffers_life(void **state)
 	assert_int_equal(words[place] & 3, BOARD_FREE);
 	ready(buffer);
 	expect_word(buffer, BOARD_LIVE);
-	grant = grant_to(&grants, buffer);
+	mapping = mapping_to(&mappings, buffer);
 	registry_unlink(&registry, buffer);
 	expect_word(buffer, BOARD_DRAINING);
-	grant_end(&registry, grant);
+	mapping_end(&registry, mapping);
 	expect_word(buffer, BOARD_DRAINING);
 	release_all();
 	assert_true(words[place] == BOARD_WORD(serial, BOARD_FREE));
 }
 
-static void invariant_2_unlink_without_grants_frees(void **state)
+static void invariant_2_unlink_without_mappings_frees(void **state)
 {
 	struct buffer *buffer = live("a");
 
@@ -49,33 +49,33 @@ static void invariant_2_unlink_without_grants_frees(void **state)
 	assert_int_equal(notices, 0);
 }
 
-static void invariant_2_ended_grants_without_unlink_do_not_free(void **state)
+static void invariant_2_ended_mappings_without_unlink_do_not_free(void **state)
 {
 	struct buffer *buffer = live("a");
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		grant_end(&registry, grant_to(&grants, buffer));
+		mapping_end(&registry, mapping_to(&mappings, buffer));
 	assert_int_equal(releases, 0);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 1);
 }
 
-/* Unlinked after none, one, two or three of three grants have ended, in each of the six orders. */
+/* Unlinked after none, one, two or three of three mappings have ended, in each of the six orders. */
 static void end_in_order(const int order[3], int unlink_after)
 {
 	struct buffer *buffer = live("a");
-	struct grant *grant[3];
+	struct mapping *mapping[3];
 
 	notices = 0;
 	for (int i = 0; i < 3; i++)
-		grant[i] = grant_to(i ? &grants : &other_grants, buffer);
+		mapping[i] = mapping_to(i ? &mappings : &other_mappings, buffer);
 	for (int i = 0; i <= 3; i++) {
 		if (i == unlink_after)
 			registry_unlink(&registry, buffer);
 		assert_int_equal(releases, i == 3);
 		if (i < 3)
-			grant_end(&registry, grant[order[i]]);
+			mapping_end(&registry, mapping[order[i]]);
 	}
 	release_all();
 	assert_true(registry_empty(&registry));
@@ -95,9 +95,9 @@ static void invariant_2_freed_once_in_every_order(void **state)
 static void invariant_8_a_new_generation_beside_a_draining_one(void **state)
 {
 	struct buffer *old = live("a"), *fresh;
-	struct grant *orphaned = grant_to(&grants, old);
+	struct mapping *orphaned = mapping_to(&mappings, old);
 	uint64_t serial = old->serial;
-	struct grant *newer;
+	struct mapping *newer;
 
 	(void)state;
 	registry_unlink(&registry, old);
@@ -105,33 +105,33 @@ static void invariant_8_a_new_generation_beside_a_draining_one(void **state)
 	fresh = live("a");
 	assert_true(fresh->serial > serial);
 	assert_int_not_equal(fresh->place, old->place);
-	newer = grant_to(&grants, fresh);
-	grant_end(&registry, newer);
+	newer = mapping_to(&mappings, fresh);
+	mapping_end(&registry, newer);
 	assert_int_equal(releases, 0);
 	expect_word(old, BOARD_DRAINING);
 	expect_word(fresh, BOARD_LIVE);
-	grant_end(&registry, orphaned);
+	mapping_end(&registry, orphaned);
 	assert_int_equal(releases, 1);
 	registry_unlink(&registry, fresh);
 	assert_int_equal(releases, 2);
 }
 
-static void test_unlink_notices_each_open_grant(void **state)
+static void test_unlink_notices_each_open_mapping(void **state)
 {
 	struct buffer *buffer = live("a"), *other = live("b");
-	struct grant *grant[4];
+	struct mapping *mapping[4];
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		grant[i] = grant_to(&grants, buffer);
-	grant[3] = grant_to(&grants, other);
-	grant_end(&registry, grant[1]);
+		mapping[i] = mapping_to(&mappings, buffer);
+	mapping[3] = mapping_to(&mappings, other);
+	mapping_end(&registry, mapping[1]);
 	registry_unlink(&registry, buffer);
 	assert_int_equal(notices, 2);
-	assert_true(noticed[0] == grant[0]->id && noticed[1] == grant[2]->id);
-	grant_end(&registry, grant[0]);
-	grant_end(&registry, grant[2]);
-	grant_end(&registry, grant[3]);
+	assert_true(noticed[0] == mapping[0]->id && noticed[1] == mapping[2]->id);
+	mapping_end(&registry, mapping[0]);
+	mapping_end(&registry, mapping[2]);
+	mapping_end(&registry, mapping[3]);
 	registry_unlink(&registry, other);
 	assert_int_equal(notices, 2);
 }
@@ -195,19 +195,19 @@ static void test_board_full_of_buffers(void **state)
 static void test_board_full_of_sealed_handles(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *grant[TICKETS], *more = NULL;
+	struct mapping *mapping[TICKETS], *more = NULL;
 
 	(void)state;
 	for (unsigned i = 0; i < TICKETS; i++)
-		grant[i] = grant_to(&grants, buffer);
-	assert_int_equal(grant_try(SESSION, OWNER, &grants, buffer, &more), -ENOSPC);
+		mapping[i] = mapping_to(&mappings, buffer);
+	assert_int_equal(mapping_try(SESSION, OWNER, &mappings, buffer, &more), -ENOSPC);
 	assert_null(more);
 	assert_true(used(RESOURCE_GRANTS) == TICKETS);
 	assert_int_equal(buffer->allocation->open, TICKETS);
-	grant_end(&registry, grant[5]);
-	grant[5] = grant_to(&grants, buffer);
+	mapping_end(&registry, mapping[5]);
+	mapping[5] = mapping_to(&mappings, buffer);
 	for (unsigned i = 0; i < TICKETS; i++)
-		grant_end(&registry, grant[i]);
+		mapping_end(&registry, mapping[i]);
 	registry_unlink(&registry, buffer);
 }
 
@@ -215,7 +215,7 @@ static void test_board_full_of_sealed_handles(void **state)
 static void test_quotas_are_charged_and_refunded(void **state)
 {
 	struct buffer *buffer = NULL;
-	struct grant *grant = NULL;
+	struct mapping *mapping = NULL;
 
 	(void)state;
 	accounting.quotas.fallback.limit[RESOURCE_BYTES] = SPAN - 1;
@@ -229,8 +229,8 @@ static void test_quotas_are_charged_and_refunded(void **state)
 	accounting.quotas.fallback.limit[RESOURCE_BUFFERS] = 1;
 	buffer = live("a");
 	accounting.quotas.fallback.limit[RESOURCE_GRANTS] = 0;
-	assert_int_equal(grant_try(SESSION, OWNER, &grants, buffer, &grant), -EDQUOT);
-	assert_null(grants.by_id);
+	assert_int_equal(mapping_try(SESSION, OWNER, &mappings, buffer, &mapping), -EDQUOT);
+	assert_null(mappings.by_id);
 	/* the bytes are charged until they are freed, not until the name is gone */
 	registry_unlink(&registry, buffer);
 	assert_true(used(RESOURCE_BYTES) == SPAN);
@@ -238,63 +238,63 @@ static void test_quotas_are_charged_and_refunded(void **state)
 	assert_true(used(RESOURCE_BYTES) == 0);
 }
 
-/* ---- grants ---- */
+/* ---- mappings ---- */
 
-static void invariant_3_another_sessions_grant_is_not_found(void **state)
+static void invariant_3_another_sessions_mapping_is_not_found(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *mine = grant_to(&grants, buffer), *other = grant_to(&other_grants, buffer);
+	struct mapping *mine = mapping_to(&mappings, buffer), *other = mapping_to(&other_mappings, buffer);
 	uint64_t id = mine->id;
 
 	(void)state;
-	assert_ptr_equal(grant_find(&grants, mine->id), mine);
-	assert_null(grant_find(&other_grants, mine->id));
-	assert_null(grant_find(&grants, other->id));
-	assert_null(grant_find(&grants, 0));
-	assert_null(grant_find(&grants, UINT64_MAX));
-	assert_null(grant_find(&(struct grants){ 0 }, mine->id));
-	grant_end(&registry, mine);
-	assert_null(grant_find(&grants, id));
-	grant_end(&registry, other);
+	assert_ptr_equal(mappings_find(&mappings, mine->id), mine);
+	assert_null(mappings_find(&other_mappings, mine->id));
+	assert_null(mappings_find(&mappings, other->id));
+	assert_null(mappings_find(&mappings, 0));
+	assert_null(mappings_find(&mappings, UINT64_MAX));
+	assert_null(mappings_find(&(struct session_mappings){ 0 }, mine->id));
+	mapping_end(&registry, mine);
+	assert_null(mappings_find(&mappings, id));
+	mapping_end(&registry, other);
 	registry_unlink(&registry, buffer);
 }
 
-static void invariant_8_serials_and_grants_are_never_reused(void **state)
+static void invariant_8_serials_and_mappings_are_never_reused(void **state)
 {
 	uint64_t serial = 0, id = 0;
 
 	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		struct buffer *buffer = live("a");
-		struct grant *grant = grant_to(&grants, buffer);
+		struct mapping *mapping = mapping_to(&mappings, buffer);
 
-		assert_true(buffer->serial > serial && grant->id > id);
+		assert_true(buffer->serial > serial && mapping->id > id);
 		serial = buffer->serial;
-		id = grant->id;
-		grant_end(&registry, grant);
+		id = mapping->id;
+		mapping_end(&registry, mapping);
 		registry_unlink(&registry, buffer);
 		release_all();
 	}
 }
 
-static void test_uses_are_found_by_grant_and_serial(void **state)
+static void test_grants_are_found_by_mapping_and_serial(void **state)
 {
 	struct buffer *buffer = live("a"), *other = live("b");
-	struct grant *grant = grant_to(&grants, buffer), *second = grant_to(&grants, buffer);
+	struct mapping *mapping = mapping_to(&mappings, buffer), *second = mapping_to(&mappings, buffer);
 	uint64_t serial = buffer->serial;
 
 	(void)state;
-	assert_ptr_equal(grant_find_use(grant, serial), grant->uses);
-	assert_ptr_equal(grant_find_use(second, serial), second->uses);
-	assert_null(grant_find_use(grant, other->serial));
-	assert_null(grant_find_use(grant, UINT64_MAX));
-	assert_null(grant_find_use(grant, 0));
+	assert_ptr_equal(mapping_find_grant(mapping, serial), mapping->grants);
+	assert_ptr_equal(mapping_find_grant(second, serial), second->grants);
+	assert_null(mapping_find_grant(mapping, other->serial));
+	assert_null(mapping_find_grant(mapping, UINT64_MAX));
+	assert_null(mapping_find_grant(mapping, 0));
 	registry_unlink(&registry, buffer);
 	registry_unlink(&registry, other);
-	/* its name is gone, its use is not */
-	assert_ptr_equal(grant_find_use(grant, serial), grant->uses);
-	grant_end(&registry, grant);
-	grant_end(&registry, second);
+	/* its name is gone, its grant is not */
+	assert_ptr_equal(mapping_find_grant(mapping, serial), mapping->grants);
+	mapping_end(&registry, mapping);
+	mapping_end(&registry, second);
 }
 
 static unsigned rights(const struct buffer *buffer, uid_t uid, gid_t gid)
@@ -326,7 +326,7 @@ static void test_mode_bits_give_rights(void **state)
 static void test_only_live_buffers_are_found_by_serial(void **state)
 {
 	struct buffer *buffer;
-	struct grant *grant;
+	struct mapping *mapping;
 	uint64_t serial;
 
 	(void)state;
@@ -337,7 +337,7 @@ static void test_only_live_buffers_are_found_by_serial(void **state)
 	assert_ptr_equal(registry_find_serial(&registry, serial), buffer);
 	assert_null(registry_find_serial(&registry, serial + 1));
 	assert_null(registry_find_serial(&registry, 0));
-	grant = grant_to(&grants, buffer);
+	mapping = mapping_to(&mappings, buffer);
 	registry_unlink(&registry, buffer);
 	assert_null(registry_find_serial(&registry, serial));
 	/* nor is the next of that name */
@@ -345,7 +345,7 @@ static void test_only_live_buffers_are_found_by_serial(void **state)
 	assert_null(registry_find_serial(&registry, serial));
 	assert_ptr_equal(registry_find_serial(&registry, buffer->serial), buffer);
 	registry_unlink(&registry, buffer);
-	grant_end(&registry, grant);
+	mapping_end(&registry, mapping);
 }
 
 /* ---- another owner ---- */
@@ -382,85 +382,85 @@ static void test_an_owner_who_cannot_pay_gets_nothing(void **state)
 	registry_unlink(&registry, buffer);
 }
 
-/* ---- orphaned grants ---- */
+/* ---- orphaned mappings ---- */
 
-static void invariant_2_a_grant_closed_by_another_user_is_orphaned(void **state)
+static void invariant_2_a_mapping_closed_by_another_user_is_orphaned(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *mine = grant_to(&grants, buffer), *orphaned = grant_of_other(buffer);
+	struct mapping *mine = mapping_to(&mappings, buffer), *orphaned = mapping_of_other(buffer);
 	uint64_t id = orphaned->id;
 
 	(void)state;
-	assert_false(grant_closed(&registry, orphaned));
+	assert_false(mapping_closed(&registry, orphaned));
 	assert_true(orphaned->orphaned);
 	/* it cannot be closed any more; its place in the board is free, and it stays charged */
-	assert_null(grant_find(&other_grants, id));
+	assert_null(mappings_find(&other_mappings, id));
 	assert_int_equal(registry.handles.free, TICKETS - 1);
-	assert_int_equal(registry.grant_count, 1);
+	assert_int_equal(registry.mapping_count, 1);
 	assert_true(used_by(HEIR, RESOURCE_GRANTS) == 1);
 	assert_int_equal(buffer->allocation->open, 2);
 	assert_int_equal(buffer->allocation->orphaned, 1);
 	registry_unlink(&registry, buffer);
-	/* a notice goes to open grants alone */
+	/* a notice goes to open mappings alone */
 	assert_int_equal(notices, 1);
 	assert_true(noticed[0] == mine->id);
-	assert_true(grant_closed(&registry, mine));
+	assert_true(mapping_closed(&registry, mine));
 	assert_int_equal(releases, 0);
-	grant_end(&registry, orphaned);
+	mapping_end(&registry, orphaned);
 	assert_int_equal(releases, 1);
 	assert_true(!used_by(HEIR, RESOURCE_GRANTS));
 }
 
-/* It opens and closes again and again, and keeps one orphaned grant on the allocation: it has seen the handle. */
-static void invariant_5_orphaned_grants_do_not_accumulate(void **state)
+/* It opens and closes again and again, and keeps one orphaned mapping on the allocation: it has seen the handle. */
+static void invariant_5_orphaned_mappings_do_not_accumulate(void **state)
 {
 	struct buffer *buffer = live("a"), *other = live("b");
-	struct grant *orphaned = grant_of_other(buffer), *second;
+	struct mapping *orphaned = mapping_of_other(buffer), *second;
 
 	(void)state;
-	assert_false(grant_closed(&registry, orphaned));
+	assert_false(mapping_closed(&registry, orphaned));
 	for (int i = 0; i < 1000; i++)
-		assert_true(grant_closed(&registry, grant_of_other(buffer)));
+		assert_true(mapping_closed(&registry, mapping_of_other(buffer)));
 	assert_int_equal(buffer->allocation->orphaned, 1);
-	assert_int_equal(HASH_COUNT(other_grants.by_id), 1);
+	assert_int_equal(HASH_COUNT(other_mappings.by_id), 1);
 	/* of each allocation, and each session */
-	second = grant_of_other(other);
-	assert_false(grant_closed(&registry, second));
+	second = mapping_of_other(other);
+	assert_false(mapping_closed(&registry, second));
 	registry_unlink(&registry, buffer);
 	registry_unlink(&registry, other);
 	assert_int_equal(releases, 0);
-	grant_end(&registry, orphaned);
-	grant_end(&registry, second);
+	mapping_end(&registry, orphaned);
+	mapping_end(&registry, second);
 	assert_int_equal(releases, 2);
 }
 
-static void invariant_2_an_orphaned_grant_belongs_to_one_session(void **state)
+static void invariant_2_an_orphaned_mapping_belongs_to_one_session(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *first = grant_of_other(buffer), *second = NULL;
+	struct mapping *first = mapping_of_other(buffer), *second = NULL;
 
 	(void)state;
-	assert_int_equal(grant_try(SESSION, HEIR, &grants, buffer, &second), 0);
-	assert_false(grant_closed(&registry, first));
-	assert_false(grant_closed(&registry, second));
+	assert_int_equal(mapping_try(SESSION, HEIR, &mappings, buffer, &second), 0);
+	assert_false(mapping_closed(&registry, first));
+	assert_false(mapping_closed(&registry, second));
 	registry_unlink(&registry, buffer);
-	grant_end(&registry, first);
+	mapping_end(&registry, first);
 	assert_int_equal(releases, 0);
-	grant_end(&registry, second);
+	mapping_end(&registry, second);
 	assert_int_equal(releases, 1);
 }
 
 static void invariant_2_trust_nobody_applies_to_the_owner(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *grant = grant_to(&grants, buffer);
+	struct mapping *mapping = mapping_to(&mappings, buffer);
 
 	(void)state;
 	registry.trust = TRUST_NOBODY;
-	assert_false(grant_closed(&registry, grant));
+	assert_false(mapping_closed(&registry, mapping));
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	grant_end(&registry, grant);
+	mapping_end(&registry, mapping);
 	assert_int_equal(releases, 1);
 }
 
@@ -468,28 +468,28 @@ static void invariant_2_trust_nobody_applies_to_the_owner(void **state)
 static void invariant_2_trust_follows_the_owner_of_the_memory(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct grant *mine = grant_to(&grants, buffer), *heirs = grant_of_other(buffer);
+	struct mapping *mine = mapping_to(&mappings, buffer), *heirs = mapping_of_other(buffer);
 
 	(void)state;
 	assert_int_equal(registry_change_owner(&registry, buffer, HEIR), 0);
-	assert_true(grant_closed(&registry, heirs));
-	assert_false(grant_closed(&registry, mine));
+	assert_true(mapping_closed(&registry, heirs));
+	assert_false(mapping_closed(&registry, mine));
 	registry_unlink(&registry, buffer);
 	assert_int_equal(releases, 0);
-	grant_end(&registry, mine);
+	mapping_end(&registry, mine);
 }
 
-/* A broker that goes while grants are open forgets them, and tells nobody to free. */
+/* A broker that goes while mappings are open forgets them, and tells nobody to free. */
 static void test_deinit_frees_nothing_that_is_granted(void **state)
 {
 	struct buffer *granted = live("a"), *draining = live("b"), *creating;
 
 	(void)state;
-	grant_to(&grants, granted);
-	grant_to(&grants, draining);
+	mapping_to(&mappings, granted);
+	mapping_to(&mappings, draining);
 	registry_unlink(&registry, draining);
 	assert_int_equal(reserve("c", &creating), 0);
-	grants_forget(&registry, &grants);
+	mappings_free(&registry, &mappings);
 	registry_deinit(&registry);
 	memory_deinit(&memory);
 	assert_int_equal(releases, 0);
@@ -501,25 +501,25 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(test_words_follow_a_buffers_life),
-		ON(invariant_2_unlink_without_grants_frees),
-		ON(invariant_2_ended_grants_without_unlink_do_not_free),
+		ON(invariant_2_unlink_without_mappings_frees),
+		ON(invariant_2_ended_mappings_without_unlink_do_not_free),
 		ON(invariant_2_freed_once_in_every_order),
 		ON(invariant_8_a_new_generation_beside_a_draining_one),
-		ON(test_unlink_notices_each_open_grant),
+		ON(test_unlink_notices_each_open_mapping),
 		ON(test_abandoned_buffer_leaves_nothing),
 		ON(test_a_name_is_taken_once),
 		ON(test_board_full_of_buffers),
 		ON(test_board_full_of_sealed_handles),
 		ON(test_quotas_are_charged_and_refunded),
-		ON(invariant_3_another_sessions_grant_is_not_found),
-		ON(invariant_8_serials_and_grants_are_never_reused),
-		ON(test_uses_are_found_by_grant_and_serial),
+		ON(invariant_3_another_sessions_mapping_is_not_found),
+		ON(invariant_8_serials_and_mappings_are_never_reused),
+		ON(test_grants_are_found_by_mapping_and_serial),
 		ON(test_only_live_buffers_are_found_by_serial),
 		ON(test_another_owner_pays_from_now_on),
 		ON(test_an_owner_who_cannot_pay_gets_nothing),
-		ON(invariant_2_a_grant_closed_by_another_user_is_orphaned),
-		ON(invariant_5_orphaned_grants_do_not_accumulate),
-		ON(invariant_2_an_orphaned_grant_belongs_to_one_session),
+		ON(invariant_2_a_mapping_closed_by_another_user_is_orphaned),
+		ON(invariant_5_orphaned_mappings_do_not_accumulate),
+		ON(invariant_2_an_orphaned_mapping_belongs_to_one_session),
 		ON(invariant_2_trust_nobody_applies_to_the_owner),
 		ON(invariant_2_trust_follows_the_owner_of_the_memory),
 		ON(test_mode_bits_give_rights),

@@ -75,7 +75,7 @@ static struct brought acquired(const struct peer *peer, const char *name)
 	assert_int_equal(message.type, WIRE_GRANT);
 	brought.grant = message.grant;
 	for (unsigned i = 0; i < brought.count; i++)
-		assert_int_equal(brought.chunk[i].grant, brought.grant.grant);
+		assert_int_equal(brought.chunk[i].mapping, brought.grant.mapping);
 	return brought;
 }
 
@@ -91,15 +91,15 @@ static void invariant_4_a_chunk_comes_once_to_each_session(void **state)
 	assert_int_equal(resize(&other, "a", 2 * SIZE), 0);
 	assert_int_equal(resize(&other, "a", 4 * SIZE), 0);
 	next = acquired(&holder, "a");
-	assert_true(next.grant.place == WIRE_NO_HANDLE && next.grant.grant == first.grant.grant && next.grant.serial > first.grant.serial);
+	assert_true(next.grant.place == WIRE_NO_HANDLE && next.grant.mapping == first.grant.mapping && next.grant.serial > first.grant.serial);
 	assert_true(next.grant.size == 4 * SIZE && next.grant.span == 4 * SIZE);
 	assert_true(next.count == 2 && next.chunk[0].offset == SIZE && next.chunk[1].offset == 2 * SIZE && next.chunk[1].span == 2 * SIZE);
 	none = acquired(&holder, "a");
 	assert_int_equal(none.count, 0); /* what it has does not come again */
 	all = acquired(&other, "a");
 	assert_true(all.count == 3 && all.grant.place != WIRE_NO_HANDLE && !all.chunk[0].offset && all.chunk[2].offset == 2 * SIZE);
-	send_closed(holder.sock, first.grant.grant);
-	send_closed(other.sock, all.grant.grant);
+	send_closed(holder.sock, first.grant.mapping);
+	send_closed(other.sock, all.grant.mapping);
 	part(&holder);
 	part(&other);
 }
@@ -174,13 +174,13 @@ static void invariant_5_chunks_need_as_many_descriptors(void **state)
 	before = used(getuid(), RESOURCE_DESCRIPTORS);
 	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 2; /* five come, and two may be on their way */
 	expect_refused(&peer, &acquire, -EDQUOT);
-	assert_true(!session_of(&peer)->grants.by_id && !memory_of("a")->open);
+	assert_true(!session_of(&peer)->mappings.by_id && !memory_of("a")->open);
 	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 3;
 	brought = acquired(&peer, "a");
 	assert_int_equal(brought.count, 5);
 	assert_int_equal(used(getuid(), RESOURCE_DESCRIPTORS), before);
 	broker.accounting->quotas = quotas;
-	send_closed(peer.sock, brought.grant.grant);
+	send_closed(peer.sock, brought.grant.mapping);
 	part(&peer);
 	part(&owner);
 }
@@ -201,7 +201,7 @@ static void invariant_5_each_chunk_is_a_request_of_its_user(void **state)
 	assert_int_equal(brought.count, 5);
 	assert_true(user->tokens >= -4 && user->tokens < -3); /* of the acquire and of four chunks behind the first */
 	broker.accounting->quotas.fallback.requests = QUOTA_NONE;
-	send_closed(peer.sock, brought.grant.grant);
+	send_closed(peer.sock, brought.grant.mapping);
 	part(&peer);
 	part(&owner);
 }

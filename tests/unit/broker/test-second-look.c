@@ -25,8 +25,8 @@ static void first_look(void)
 	session(4);
 	buffer("u", 8, STATUS_DRAINING);
 	buffer("v", 9, STATUS_DRAINING);
-	uses(1, 4, 8);
-	uses(2, 3, 9);
+	grants(1, 4, 8);
+	grants(2, 3, 9);
 	request(STATUS_DRAIN, 3, "u", 8);
 	request(STATUS_DRAIN, 4, "v", 9);
 	memcpy(before, records, count * sizeof *records);

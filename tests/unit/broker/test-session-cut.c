@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-cut.c - the broker disconnects a client while it reads from it, sends to it or has collected answers to it:
- * that takes effect at once, and on nobody else.
+ * test-session-cut.c - the broker disconnects a client while it reads from it, sends to it or has collected answers to
+ * it: that takes effect at once, and on nobody else.
  *
  * How much a client may leave unread is test-outbox.c's. session-harness.h makes the broker and its clients.
  */
@@ -86,7 +86,7 @@ static void invariant_5_a_notice_that_disconnects_does_not_change_the_registry(v
 	message = large("late", 0, 0);
 	say(other.sock, &message);
 	assert_non_null(strstr(receive_message(other.sock).refused.text, "wait for memory"));
-	fill_queue(&reader, 1024 + 2); /* two notices are due to it: one for its use, one for its grant */
+	fill_queue(&reader, 1024 + 2); /* two notices are due to it: one for its grant, one for its mapping */
 	part(&creator);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);
 	EXPECT_SOON(!broker.waiting->count);
@@ -154,7 +154,7 @@ static void invariant_5_nothing_is_sent_after_a_disconnection(void **state)
 	assert_int_equal(receive_message(other.sock).type, WIRE_DONE);
 	fill_queue(&peer, 1024);
 	for (int i = 0; i < 3; i++)
-		packet[i] = named(WIRE_STAT, 2, "no-such"); /* one more than the notices that are due for the grant */
+		packet[i] = named(WIRE_STAT, 2, "no-such"); /* one more than the notices that are due for the mapping and its grant */
 	packet[3] = named(WIRE_ACQUIRE, 3, "page");
 	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);

@@ -20,16 +20,16 @@ static void expect_kept(struct peer *owner)
 {
 	expect_done(owner, WIRE_UNLINK, "a");
 	run_passes();
-	assert_int_equal(broker.registry->grant_count, 1);
+	assert_int_equal(broker.registry->mapping_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 }
 
 static void expect_freed_by_death(void)
 {
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_int_equal(broker.counters.grants_died, 1);
+	assert_int_equal(broker.counters.mappings_died, 1);
 	assert_int_equal(broker.counters.sessions_died, 1);
-	assert_int_equal(broker.counters.grants_closed, 0);
+	assert_int_equal(broker.counters.mappings_closed, 0);
 }
 
 /* Runs a child that acquires "a" and then does something that is not death. */
@@ -80,7 +80,7 @@ static void half_close_and_live(int sock)
 	linger();
 }
 
-static void invariant_9_a_half_closed_session_keeps_its_grants(void **state)
+static void invariant_9_a_half_closed_session_keeps_its_mappings(void **state)
 {
 	(void)state;
 	expect_kept_until_death(half_close_and_live, true);
@@ -97,7 +97,7 @@ static void babble_and_live(int sock)
 	linger();
 }
 
-static void invariant_9_a_session_cut_off_keeps_its_grants(void **state)
+static void invariant_9_a_session_cut_off_keeps_its_mappings(void **state)
 {
 	(void)state;
 	expect_kept_until_death(babble_and_live, true);
@@ -112,7 +112,7 @@ static void let_another_say_closed(int sock)
 
 	(void)sock;
 	if (!pid) {
-		send_closed(peer.sock, grant.grant);
+		send_closed(peer.sock, grant.mapping);
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
@@ -255,7 +255,7 @@ static void work_until_killed(int sock)
 		ask(&peer, WIRE_CREATE, name);
 		grant = acquire(&peer, name);
 		if (i % 2)
-			send_closed(peer.sock, grant.grant);
+			send_closed(peer.sock, grant.mapping);
 		if (i % 3)
 			ask(&peer, WIRE_UNLINK, name);
 		if (i % 2)
@@ -277,19 +277,19 @@ static void invariant_10_accounting_balances_after_any_kill(void **state)
 		child_kill(&child);
 		child_forget(&child);
 		EXPECT_SOON(!broker.sessions->by_id);
-		assert_int_equal(broker.registry->grant_count, 0);
+		assert_int_equal(broker.registry->mapping_count, 0);
 		assert_int_equal(broker.registry->handles.free, broker.registry->handles.count);
-		assert_true(broker.counters.grants_opened == broker.counters.grants_closed + broker.counters.grants_died);
+		assert_true(broker.counters.mappings_opened == broker.counters.mappings_closed + broker.counters.mappings_died);
 	}
-	assert_true(broker.counters.grants_died > 0);
+	assert_true(broker.counters.mappings_died > 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(invariant_9_a_hang_up_alone_frees_nothing),
-		ON(invariant_9_a_half_closed_session_keeps_its_grants),
-		ON(invariant_9_a_session_cut_off_keeps_its_grants),
+		ON(invariant_9_a_half_closed_session_keeps_its_mappings),
+		ON(invariant_9_a_session_cut_off_keeps_its_mappings),
 		ON(invariant_2_another_process_cannot_close),
 		ON(invariant_9_a_death_alone_frees_nothing),
 		ON(test_greeting_of_another_process_is_turned_away),

@@ -46,7 +46,7 @@ static ino_t file_of(int descriptor)
 static int unseal(const struct peer *peer, const struct wire_grant *grant, enum export_kind exported, struct device_handle *handle)
 {
 	const struct board_header *header = peer->board.header;
-	struct seal_terms terms = { .session = peer->session, .grant = grant->grant, .serial = grant->serial, .size = grant->size,
+	struct seal_terms terms = { .session = peer->session, .mapping = grant->mapping, .serial = grant->serial, .size = grant->size,
 				      .offset = grant->offset, .address = grant->address, .rights = grant->rights, .version = WIRE_VERSION, .exported = exported };
 
 	memcpy(terms.instance, header->instance_id, 16);
@@ -54,7 +54,7 @@ static int unseal(const struct peer *peer, const struct wire_grant *grant, enum 
 	return handle_unseal(handle, &terms, &peer->board.handles[grant->place], peer->welcome.key);
 }
 
-/* Acquires it for a first time: its grant. */
+/* Acquires the buffer for the first time. Returns the GRANT. */
 static struct wire_grant first_acquire(struct peer *peer, const char *name)
 {
 	struct wire_message message = named(WIRE_ACQUIRE, 5, name), grant;
@@ -69,7 +69,7 @@ static struct wire_grant first_acquire(struct peer *peer, const char *name)
 	grant = expect(peer, WIRE_GRANT, &none);
 	assert_int_equal(none, -1);
 	assert_int_equal(grant.grant.exported, EXPORT_VMM);
-	assert_int_equal(message.memory.grant, grant.grant.grant);
+	assert_int_equal(message.memory.mapping, grant.grant.mapping);
 	return grant.grant;
 }
 
@@ -91,7 +91,7 @@ static void invariant_4_a_descriptor_comes_with_its_grant(void **state)
 	assert_int_equal(again.place, WIRE_NO_HANDLE); /* and no descriptor comes for what is mapped */
 	assert_int_equal(received_already(other.sock, &message), 0);
 	assert_int_equal(descriptors(), descriptors_before); /* the broker keeps its own alone */
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	part(&holder);
 	part(&other);
 }
@@ -110,10 +110,10 @@ static void test_it_comes_before_a_timelines_page(void **state)
 	grant = expect(&holder, WIRE_GRANT, &page);
 	assert_true(descriptor >= 0 && page >= 0);
 	assert_int_not_equal(file_of(descriptor), file_of(page));
-	assert_int_equal(message.memory.grant, grant.grant.grant);
+	assert_int_equal(message.memory.mapping, grant.grant.mapping);
 	close(descriptor);
 	close(page);
-	send_closed(holder.sock, grant.grant.grant);
+	send_closed(holder.sock, grant.grant.mapping);
 	part(&holder);
 }
 
@@ -130,8 +130,8 @@ static void test_both_kinds_side_by_side(void **state)
 	assert_int_equal(grant.exported, EXPORT_IPC);
 	create_with_mode(&holder, "vmm", 0640); /* of another kind, and so in another allocation */
 	other = first_acquire(&holder, "vmm");
-	send_closed(holder.sock, grant.grant);
-	send_closed(holder.sock, other.grant);
+	send_closed(holder.sock, grant.mapping);
+	send_closed(holder.sock, other.mapping);
 	part(&holder);
 }
 

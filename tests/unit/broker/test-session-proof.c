@@ -38,14 +38,14 @@ static void expect_kept(void)
 {
 	run_passes();
 	assert_int_equal(broker.counters.allocations_freed, 0);
-	assert_int_equal(broker.counters.grants_died, 0);
-	assert_int_equal(broker.registry->grant_count, 1);
+	assert_int_equal(broker.counters.mappings_died, 0);
+	assert_int_equal(broker.registry->mapping_count, 1);
 }
 
 static void expect_freed(void)
 {
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
-	assert_int_equal(broker.counters.grants_died, 1);
+	assert_int_equal(broker.counters.mappings_died, 1);
 }
 
 /* People see in which of the states it is. */
@@ -142,7 +142,7 @@ static void test_a_question_is_asked_once_at_a_time(void **state)
 		assert_true(broker.workers->pending <= 1);
 	}
 	host_fail_next(HOST_GONE, 0, 0);
-	EXPECT_SOON(broker.counters.grants_died == 1);
+	EXPECT_SOON(broker.counters.mappings_died == 1);
 }
 
 static double seconds(const struct timeval *time)
@@ -203,7 +203,7 @@ static void invariant_5_questions_become_rare(void **state)
 }
 
 /* A process that maps nothing has nothing to be asked about. */
-static void test_a_process_without_grants_is_not_asked_about(void **state)
+static void test_a_process_without_mappings_is_not_asked_about(void **state)
 {
 	struct peer victim = join();
 
@@ -215,8 +215,8 @@ static void test_a_process_without_grants_is_not_asked_about(void **state)
 	host_fail_next(HOST_GONE, 0, 0);
 }
 
-/* Orphaned grants, whose CLOSED was not trusted, wait for the device like open ones. */
-static void invariant_9_orphaned_grants_wait_for_the_device_too(void **state)
+/* Orphaned mappings, whose CLOSED was not trusted, wait for the device like open ones. */
+static void invariant_9_orphaned_mappings_wait_for_the_device_too(void **state)
 {
 	struct peer owner = join_as(4001), victim = join_as(4002);
 	struct wire_grant grant;
@@ -224,8 +224,8 @@ static void invariant_9_orphaned_grants_wait_for_the_device_too(void **state)
 	(void)state;
 	create_with_mode(&owner, "a", 0666);
 	grant = acquire(&victim, "a");
-	send_closed(victim.sock, grant.grant);
-	EXPECT_SOON(broker.counters.grants_held == 1);
+	send_closed(victim.sock, grant.mapping);
+	EXPECT_SOON(broker.counters.mappings_held == 1);
 	expect_done(&owner, WIRE_UNLINK, "a");
 	host_fail_next(HOST_GONE, EVER, EBUSY);
 	hang_up_dying(&victim);
@@ -414,8 +414,8 @@ int main(void)
 		ON(invariant_9_memory_is_kept_when_no_device_can_tell),
 		ON(test_a_question_is_asked_once_at_a_time),
 		ON(invariant_5_questions_become_rare),
-		ON(test_a_process_without_grants_is_not_asked_about),
-		ON(invariant_9_orphaned_grants_wait_for_the_device_too),
+		ON(test_a_process_without_mappings_is_not_asked_about),
+		ON(invariant_9_orphaned_mappings_wait_for_the_device_too),
 		ON(invariant_9_a_real_death_is_asked_about),
 		cmocka_unit_test_setup_teardown(invariant_9_a_device_that_hangs_keeps_no_death_from_being_proven,
 						harness_setup, teardown_unhung),

@@ -171,10 +171,10 @@ static void test_a_buffers_whole_life(void **state)
 	assert_true(atomic_load(&user.board.words[grant.buffer]) == BOARD_WORD(grant.serial, BOARD_DRAINING));
 	message = receive_message(user.sock);
 	assert_int_equal(message.type, WIRE_NOTICE);
-	assert_true(message.grant_id.grant == grant.grant);
+	assert_true(message.grant_id.mapping == grant.mapping);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(ask(&user, WIRE_ACQUIRE, "a").refused.error, -ENOENT);
-	send_closed(user.sock, grant.grant);
+	send_closed(user.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	part(&owner);
 	part(&user);
@@ -189,7 +189,7 @@ static void create_small(struct peer *peer, const char *name)
 }
 
 /* What is mapped already needs no sealed handle, also not for the small buffer beside it. */
-static void test_a_second_acquire_gets_the_same_grant_and_no_handle(void **state)
+static void test_a_second_acquire_gets_the_same_mapping_and_no_handle(void **state)
 {
 	struct peer peer = join(), other = join();
 	struct wire_grant first, again, beside, others;
@@ -203,33 +203,34 @@ static void test_a_second_acquire_gets_the_same_grant_and_no_handle(void **state
 	others = acquire(&other, "a");
 	assert_true(first.place != WIRE_NO_HANDLE && others.place != WIRE_NO_HANDLE);
 	assert_true(again.place == WIRE_NO_HANDLE && beside.place == WIRE_NO_HANDLE);
-	assert_true(again.grant == first.grant && beside.grant == first.grant && others.grant != first.grant);
+	assert_true(again.mapping == first.mapping && beside.mapping == first.mapping);
+	assert_true(others.mapping != first.mapping);
 	assert_true(again.serial == first.serial && beside.serial != first.serial);
 	assert_true(beside.offset != first.offset && beside.span == first.span);
-	assert_int_equal(broker.counters.grants_opened, 2);
-	assert_int_equal(broker.counters.uses_opened, 4);
+	assert_int_equal(broker.counters.mappings_opened, 2);
+	assert_int_equal(broker.counters.acquires_answered, 4);
 	assert_int_equal(ask(&peer, WIRE_STAT, "a").info.grants, 2);
-	send_closed(peer.sock, first.grant);
-	EXPECT_SOON(broker.counters.grants_closed == 1);
+	send_closed(peer.sock, first.mapping);
+	EXPECT_SOON(broker.counters.mappings_closed == 1);
 	assert_int_equal(ask(&other, WIRE_STAT, "a").info.grants, 1);
 	assert_int_equal(ask(&other, WIRE_STAT, "b").info.grants, 0);
-	send_closed(other.sock, others.grant);
+	send_closed(other.sock, others.mapping);
 	part(&peer);
 	part(&other);
 }
 
-static void say_quiesced(struct peer *peer, uint64_t grant, uint64_t serial)
+static void say_quiesced(struct peer *peer, uint64_t mapping, uint64_t serial)
 {
 	struct wire_message message;
 
 	wire_init(&message, WIRE_QUIESCED, 0);
-	message.grant_id.grant = grant;
+	message.grant_id.mapping = mapping;
 	message.grant_id.serial = serial;
 	say(peer->sock, &message);
 }
 
 /* From others, of what is not used, or twice: counted, and no more. */
-static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
+static void invariant_3_a_quiesced_ends_its_senders_grant_alone(void **state)
 {
 	struct peer holder = join(), attacker = join();
 	struct wire_grant grant, beside;
@@ -240,23 +241,23 @@ static void invariant_3_an_idle_ends_its_senders_use_alone(void **state)
 	grant = acquire(&holder, "a");
 	beside = acquire(&attacker, "b");
 	expect_done(&holder, WIRE_UNLINK, "a");
-	say_quiesced(&attacker, grant.grant, grant.serial);
-	say_quiesced(&attacker, beside.grant, grant.serial);
+	say_quiesced(&attacker, grant.mapping, grant.serial);
+	say_quiesced(&attacker, beside.mapping, grant.serial);
 	say_quiesced(&attacker, UINT64_MAX, UINT64_MAX);
 	say_quiesced(&attacker, 0, 0);
-	say_quiesced(&holder, grant.grant, beside.serial);
+	say_quiesced(&holder, grant.mapping, beside.serial);
 	expect_served(&attacker);
-	EXPECT_SOON(broker.counters.idle_foreign == 5);
-	assert_int_equal(broker.counters.uses_idle, 0);
+	EXPECT_SOON(broker.counters.quiesced_foreign == 5);
+	assert_int_equal(broker.counters.grants_quiesced, 0);
 	assert_int_equal(broker.counters.ranges_cleaned, 0);
-	say_quiesced(&holder, grant.grant, grant.serial);
+	say_quiesced(&holder, grant.mapping, grant.serial);
 	EXPECT_SOON(broker.counters.ranges_cleaned == 1);
-	say_quiesced(&holder, grant.grant, grant.serial);
-	EXPECT_SOON(broker.counters.idle_foreign == 6);
-	assert_int_equal(broker.counters.uses_idle, 1);
-	assert_int_equal(broker.registry->grant_count, 2);
-	send_closed(holder.sock, grant.grant);
-	send_closed(attacker.sock, beside.grant);
+	say_quiesced(&holder, grant.mapping, grant.serial);
+	EXPECT_SOON(broker.counters.quiesced_foreign == 6);
+	assert_int_equal(broker.counters.grants_quiesced, 1);
+	assert_int_equal(broker.registry->mapping_count, 2);
+	send_closed(holder.sock, grant.mapping);
+	send_closed(attacker.sock, beside.mapping);
 	part(&holder);
 	part(&attacker);
 }
@@ -265,7 +266,7 @@ static int unseal(const struct peer *peer, const struct wire_grant *grant, struc
 {
 	const struct board_header *header = peer->board.header;
 	struct seal_terms terms = { .session = peer->session,
-				      .grant = grant->grant,
+				      .mapping = grant->mapping,
 				      .serial = grant->serial,
 				      .size = grant->size,
 				      .offset = grant->offset,
@@ -296,12 +297,12 @@ static void invariant_4_a_sealed_handle_opens_for_its_session_alone(void **state
 	assert_int_equal(unseal(&thief, &grant, &stolen), -EKEYREJECTED);
 	/* and the handle stands nowhere in what every client can read */
 	assert_null(memmem(holder.board.base, holder.board.size, handle.bytes, 16));
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	part(&holder);
 	part(&thief);
 }
 
-static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
+static void invariant_3_another_sessions_mapping_cannot_be_closed(void **state)
 {
 	struct peer holder = join(), attacker = join();
 	struct wire_grant grant;
@@ -315,12 +316,12 @@ static void invariant_3_another_sessions_grant_cannot_be_closed(void **state)
 	send_closed(attacker.sock, UINT64_MAX);
 	expect_served(&attacker);
 	assert_int_equal(broker.counters.closed_foreign, 101);
-	assert_int_equal(broker.registry->grant_count, 1);
+	assert_int_equal(broker.registry->mapping_count, 1);
 	assert_int_equal(broker.counters.allocations_freed, 0);
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.allocations_freed == 1);
 	/* said twice: counted, and no more */
-	send_closed(holder.sock, grant.grant);
+	send_closed(holder.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.closed_foreign == 102);
 	part(&holder);
 	part(&attacker);
@@ -339,8 +340,8 @@ static void test_leaving(void **state)
 	say(peer.sock, &leave);
 	assert_int_equal(receive_message(peer.sock).type, WIRE_LEFT);
 	/* only the last CLOSED may follow */
-	send_closed(peer.sock, grant.grant);
-	EXPECT_SOON(!broker.registry->grant_count);
+	send_closed(peer.sock, grant.mapping);
+	EXPECT_SOON(!broker.registry->mapping_count);
 	say(peer.sock, &leave);
 	expect_end(peer.sock);
 	assert_int_equal(broker.counters.sessions_cut, 1);
@@ -395,7 +396,7 @@ static void invariant_5_absurd_requests_are_refused(void **state)
 	assert_int_equal(receive_message(peer.sock).refused.error, -ENODEV);
 	assert_int_equal(ask(&peer, WIRE_UNLINK, "/no name").refused.error, -EINVAL);
 	wire_init(&message, WIRE_WRITER, 77);
-	message.grant_id.grant = 12345;
+	message.grant_id.mapping = 12345;
 	say(peer.sock, &message);
 	assert_int_equal(receive_message(peer.sock).refused.error, -EINVAL);
 	expect_served(&peer);
@@ -403,7 +404,7 @@ static void invariant_5_absurd_requests_are_refused(void **state)
 	part(&peer);
 }
 
-static void test_hang_up_ends_a_session_without_grants(void **state)
+static void test_hang_up_ends_a_session_without_mappings(void **state)
 {
 	struct peer peer = join();
 	struct wire_message message = named(WIRE_ACQUIRE, 1, "never-made");
@@ -431,14 +432,14 @@ int main(void)
 		ON(invariant_5_greetings_are_bounded),
 		ON(test_sessions_over_the_quota_are_refused),
 		ON(test_a_buffers_whole_life),
-		ON(test_a_second_acquire_gets_the_same_grant_and_no_handle),
-		ON(invariant_3_an_idle_ends_its_senders_use_alone),
+		ON(test_a_second_acquire_gets_the_same_mapping_and_no_handle),
+		ON(invariant_3_a_quiesced_ends_its_senders_grant_alone),
 		ON(invariant_4_a_sealed_handle_opens_for_its_session_alone),
-		ON(invariant_3_another_sessions_grant_cannot_be_closed),
+		ON(invariant_3_another_sessions_mapping_cannot_be_closed),
 		ON(test_leaving),
 		ON(test_ephemeral_buffers_go_with_their_creator),
 		ON(invariant_5_absurd_requests_are_refused),
-		ON(test_hang_up_ends_a_session_without_grants),
+		ON(test_hang_up_ends_a_session_without_mappings),
 	};
 
 	return cmocka_run_group_tests_name("sessions", tests, harness_group_setup, harness_group_teardown);

@@ -143,8 +143,8 @@ static void test_a_user_is_shown_its_own_and_what_it_uses(void **state)
 	assert_true(has_buffer("alice/own") && has_buffer("alice/lent") && has_buffer("bob/lent"));
 	assert_false(has_buffer("bob/secret"));
 	assert_int_equal(count(TRACKED_BUFFER), 3);
+	assert_int_equal(count(TRACKED_MAPPING), 2);
 	assert_int_equal(count(TRACKED_GRANT), 2);
-	assert_int_equal(count(TRACKED_USE), 2);
 	assert_int_equal(count(TRACKED_USER), 1);
 	assert_int_equal(count(TRACKED_DEVICE), 1);
 	assert_true(session_in(&alice)->command[0]);
@@ -196,7 +196,7 @@ static void test_what_another_user_holds_comes_once(void **state)
 	}
 	view(&alice);
 	assert_int_equal(count(TRACKED_SESSION), 2);
-	assert_int_equal(count(TRACKED_GRANT), 8);
+	assert_int_equal(count(TRACKED_MAPPING), 8);
 	view(&bob);
 	assert_int_equal(count(TRACKED_SESSION), 1);
 	assert_int_equal(count(TRACKED_BUFFER), 8);
@@ -282,7 +282,7 @@ static void write_timeline(struct peer *peer, const struct wire_grant *grant, un
 
 	session_of(peer)->rank = rank;
 	wire_init(&message, WIRE_WRITER, 3);
-	message.grant_id = (struct wire_grant_id){ .grant = grant->grant, .serial = grant->serial };
+	message.grant_id = (struct wire_grant_id){ .mapping = grant->mapping, .serial = grant->serial };
 	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
 }
 
@@ -329,7 +329,7 @@ static void say_waits(struct peer *asker, struct peer *peer, const struct wire_g
 	assert_int_equal(receive_message(peer->sock).type, WIRE_INQUIRE);
 	wire_init(&message, WIRE_WAITS, 0);
 	message.waits.count = 1;
-	message.waits.wait[0] = (struct wire_wait){ .grant = grant->grant, .serial = grant->serial, .value = 9 };
+	message.waits.wait[0] = (struct wire_wait){ .mapping = grant->mapping, .serial = grant->serial, .value = 9 };
 	say(peer->sock, &message);
 	assert_int_equal(receive_message(asker->sock).type, WIRE_DONE);
 }

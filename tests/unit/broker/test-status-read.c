@@ -100,7 +100,9 @@ static void test_whole(void **unused)
 
 #define HOLDER "{\"session\":5,\"pid\":1,\"uid\":7,\"command\":\"solver\",\"device\":0,\"held\":false}"
 
-/* Rows are joined: uses and grants are counted where they belong, and whoever maps what nobody uses is waited for. */
+/*
+ * Rows are joined: grants and mappings are counted where they belong, and whoever maps what nobody uses is waited for.
+ */
 static void test_joined(void **unused)
 {
 	(void)unused;
@@ -110,7 +112,7 @@ static void test_joined(void **unused)
 	expect_element(good_file(), "sessions", 0,
 		       "{\"session\":5,\"pid\":1,\"uid\":7,\"command\":\"solver\",\"state\":\"open\",\"since\":1600000000,"
 		       "\"answer\":\"not asked\",\"answered\":0,"
-		       "\"grants\":1,\"held\":0,\"bytes\":4096,\"devices\":[0],\"uses\":1,\"holds\":[\"live\"]}");
+		       "\"mappings\":1,\"held\":0,\"bytes\":4096,\"devices\":[0],\"grants\":1,\"holds\":[\"live\"]}");
 	expect_element(good_file(), "buffers", 0,
 		       "{\"name\":\"draining\",\"generation\":8,\"bytes\":0,\"allocated\":300,\"created\":1500000000,\"device\":0,\"state\":\"draining\","
 		       "\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,\"export\":\"ipc\","
@@ -127,7 +129,7 @@ static void test_joined(void **unused)
 /* The broker ended one of those that name each other before the reader came to it. */
 static void test_what_names_nothing_is_left_out(void **unused)
 {
-	static const int gone[] = { SESSION, GRANT };
+	static const int gone[] = { SESSION, MAPPING };
 
 	(void)unused;
 	for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
@@ -363,7 +365,7 @@ static void test_bloated(void **unused)
 	(void)unused;
 	put_header(fd, header_of((uint64_t)count));
 	for (int slot = RECORDS; slot < count; slot++)
-		put_record(fd, slot, record_of(slot < 100 ? GRANT : DRAINING));
+		put_record(fd, slot, record_of(slot < 100 ? MAPPING : DRAINING));
 	shown = read_file(fd);
 	assert_int_equal(size_of(&shown, "buffers"), count - 100 + 2);
 	json_array_foreach (json_object_get(shown.text, "buffers"), i, buffer)

@@ -296,10 +296,10 @@ static void test_what_was_answered_is_shown(void **state)
 		assert_true(state_is("buffers", "live"));
 		grant = acquire(&peer, "x");
 		assert_int_equal(first_now("buffers", "grants"), 1);
-		assert_int_equal(first_now("sessions", "grants"), 1);
+		assert_int_equal(first_now("sessions", "mappings"), 1);
 		assert_int_equal(first_now("sessions", "bytes"), grant.span);
-		assert_int_equal(counter_now("grants_opened"), i);
-		send_closed(peer.sock, grant.grant);
+		assert_int_equal(counter_now("mappings_opened"), i);
+		send_closed(peer.sock, grant.mapping);
 		expect_served(&peer);
 		assert_int_equal(first_now("buffers", "grants"), 0);
 		assert_int_equal(first_now("sessions", "bytes"), 0);
@@ -362,7 +362,7 @@ static void test_new_quotas_are_shown(void **state)
 /* invariant 5: what a change costs does not grow with what others have. */
 static void invariant_5_a_change_writes_itself_alone(void **state)
 {
-	/* the user, and a buffer; session, grant and use; user and session; each: a histogram */
+	/* the user, and a buffer; session, mapping and grant; user and session; each: a histogram */
 	static const unsigned at_most[] = { 3, 5, 3 };
 	struct peer peer = join();
 
@@ -432,10 +432,10 @@ static void test_what_cannot_be_written_is_written_later(void **state)
 	dup2(errors, STDERR_FILENO);
 	expect_logged(log, strerror(ENOSPC));
 	assert_int_equal(count_now("buffers"), before);
-	assert_int_equal(first_now("sessions", "grants"), 0);
+	assert_int_equal(first_now("sessions", "mappings"), 0);
 	fails = false;
 	EXPECT_SOON(count_now("buffers") == before + 99); /* nobody has to ask for anything */
-	assert_int_equal(first_now("sessions", "grants"), 1);
+	assert_int_equal(first_now("sessions", "mappings"), 1);
 	close(log);
 	close(errors);
 	hang_up_dying(&peer);
@@ -513,7 +513,7 @@ static void test_buffers_that_are_freed_together(void **state)
 	static const char *const names[] = { "one", "two" };
 	struct wire_message message;
 	struct peer peer = join();
-	uint64_t grant = 0;
+	uint64_t mapping = 0;
 	unsigned filled = fill_file();
 
 	(void)state;
@@ -522,7 +522,7 @@ static void test_buffers_that_are_freed_together(void **state)
 		message = named(WIRE_CREATE, 1, names[i]);
 		message.create.size = SMALL;
 		assert_int_equal(answer_to(&peer, &message).type, WIRE_DONE);
-		grant = acquire(&peer, names[i]).grant;
+		mapping = acquire(&peer, names[i]).mapping;
 	}
 	for (int i = 0; i < 2; i++) {
 		message = named(WIRE_DRAIN, 2, names[i]);
@@ -530,7 +530,7 @@ static void test_buffers_that_are_freed_together(void **state)
 		say(peer.sock, &message);
 	}
 	EXPECT_SOON(broker.waiting->count == 2);
-	send_closed(peer.sock, grant);
+	send_closed(peer.sock, mapping);
 	for (int answers = 0; answers < 2; answers += message.type == WIRE_DONE)
 		message = receive_message(peer.sock);
 	fails = false;

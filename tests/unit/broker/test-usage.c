@@ -138,7 +138,7 @@ static void create_and_drop(struct peer *peer, unsigned count, uint64_t size)
 	}
 }
 
-/* Memory that the peer maps yet, and in which no buffer is. Gives its grant. */
+/* Memory that the peer maps yet, and in which no buffer is. Returns the id of the mapping. */
 static uint64_t leave_quiesced(struct peer *peer, const char *name, uint64_t size)
 {
 	struct wire_message idle;
@@ -149,17 +149,17 @@ static uint64_t leave_quiesced(struct peer *peer, const char *name, uint64_t siz
 	grant = acquire(peer, name);
 	expect_done(peer, WIRE_UNLINK, name);
 	wire_init(&idle, WIRE_QUIESCED, 0);
-	idle.grant_id.grant = grant.grant;
+	idle.grant_id.mapping = grant.mapping;
 	idle.grant_id.serial = grant.serial;
 	say(peer->sock, &idle);
 	EXPECT_SOON(spare(SPARE_IDLE) == before + size);
-	return grant.grant;
+	return grant.mapping;
 }
 
-static void part_closing(struct peer *peer, uint64_t grant)
+static void part_closing(struct peer *peer, uint64_t mapping)
 {
-	send_closed(peer->sock, grant);
-	EXPECT_SOON(!session_of(peer)->grants.by_id);
+	send_closed(peer->sock, mapping);
+	EXPECT_SOON(!session_of(peer)->mappings.by_id);
 	part(peer);
 }
 
@@ -199,19 +199,19 @@ static void invariant_5_one_user_cannot_fill_the_pool_for_others(void **state)
 static void invariant_5_one_user_cannot_fill_the_pool_with_mapped_memory(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
-	uint64_t grants[2];
+	uint64_t mappings[2];
 
 	(void)state;
-	grants[0] = leave_quiesced(&alice, "a", LIMIT / 2);
-	grants[1] = leave_quiesced(&alice, "b", LIMIT / 2 - SIZE);
+	mappings[0] = leave_quiesced(&alice, "a", LIMIT / 2);
+	mappings[1] = leave_quiesced(&alice, "b", LIMIT / 2 - SIZE);
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT - SIZE);
 	create_and_drop(&bob, 2, SIZE);
 	/* the oldest of the user that keeps the most */
 	assert_true(kept_by(ALICE, SPARE_IDLE) == LIMIT / 2 - SIZE && kept_by(BOB, SPARE_POOLED) == 2ull * SIZE);
-	send_closed(alice.sock, grants[0]);
+	send_closed(alice.sock, mappings[0]);
 	EXPECT_SOON(released == 1); /* it is not kept in another way */
 	assert_true(kept_by(ALICE, SPARE_POOLED) == 0 && !broker.memory->usages.leaving[0]);
-	send_closed(alice.sock, grants[1]);
+	send_closed(alice.sock, mappings[1]);
 	EXPECT_SOON(kept_by(ALICE, SPARE_POOLED) == LIMIT / 2 - SIZE);
 	part(&alice);
 	part(&bob);
@@ -320,11 +320,11 @@ static void test_idle_memory_is_reclaimed_as_far_as_is_needed(void **state)
 static void invariant_5_a_create_that_cannot_succeed_evicts_nothing(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);
-	uint64_t kept, grant;
+	uint64_t kept, mapping;
 
 	(void)state;
 	create_and_drop(&bob, 2, SIZE);
-	grant = leave_quiesced(&bob, "idle", 2ull * SIZE);
+	mapping = leave_quiesced(&bob, "idle", 2ull * SIZE);
 	create_and_drop(&alice, 2, SIZE);
 	kept = spare(SPARE_IDLE) + spare(SPARE_POOLED);
 	/* more than the device has; more than it has beside what is in use */
@@ -335,7 +335,7 @@ static void invariant_5_a_create_that_cannot_succeed_evicts_nothing(void **state
 	assert_int_equal(released, 0);
 	assert_true(spare(SPARE_IDLE) + spare(SPARE_POOLED) == kept);
 	part(&alice);
-	part_closing(&bob, grant);
+	part_closing(&bob, mapping);
 }
 
 /* ---- quotas ---- */
@@ -375,28 +375,28 @@ static void test_a_quota_evicts_as_much_idle_memory_as_is_missing(void **state)
 static void invariant_5_a_quota_that_cannot_be_met_takes_nothing_back(void **state)
 {
 	struct peer alice = join_as(ALICE);
-	uint64_t grant;
+	uint64_t mapping;
 
 	(void)state;
 	set_quota(RESOURCE_BYTES, 6 * MIB);
-	grant = leave_quiesced(&alice, "i", 2 * MIB);
+	mapping = leave_quiesced(&alice, "i", 2 * MIB);
 	create(&alice, "a", MIB);
 	assert_int_equal(try_create(&alice, "more", 7 * MIB), -EDQUOT);
 	assert_int_equal(try_create(&alice, "more", 5 * MIB + SIZE / 2), -EDQUOT);
 	set_quota(RESOURCE_BUFFERS, 1);
 	assert_int_equal(try_create(&alice, "more", 4 * MIB), -EDQUOT);
 	assert_true(kept_by(ALICE, SPARE_IDLE) == 2 * MIB);
-	part_closing(&alice, grant);
+	part_closing(&alice, mapping);
 }
 
 static void invariant_5_a_full_board_takes_nothing_back(void **state)
 {
 	struct peer alice = join_as(ALICE);
-	uint64_t grant;
+	uint64_t mapping;
 	char name[16];
 
 	(void)state;
-	grant = leave_quiesced(&alice, "i", 2 * MIB);
+	mapping = leave_quiesced(&alice, "i", 2 * MIB);
 	for (unsigned i = 0; i < harness_buffers; i++) {
 		snprintf(name, sizeof name, "b%u", i);
 		create(&alice, name, 1);
@@ -404,7 +404,7 @@ static void invariant_5_a_full_board_takes_nothing_back(void **state)
 	set_quota(RESOURCE_BYTES, used(ALICE, RESOURCE_BYTES));
 	assert_int_equal(try_create(&alice, "more", MIB), -EDQUOT);
 	assert_true(kept_by(ALICE, SPARE_IDLE) == 2 * MIB);
-	part_closing(&alice, grant);
+	part_closing(&alice, mapping);
 }
 
 /* ---- creates that wait ---- */

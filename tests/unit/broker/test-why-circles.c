@@ -84,7 +84,7 @@ static void test_a_circle_through_the_broker(void **state)
 	session(1);
 	session(2);
 	buffer("u", 5, STATUS_DRAINING);
-	uses(1, 2, 5);
+	grants(1, 2, 5);
 	line("a", 6, 1);
 	request(STATUS_DRAIN, 1, "u", 5);
 	stream_waits(2, 6, 4);
@@ -199,7 +199,7 @@ static void test_a_create_ends_when_anybody_frees_memory(void **state)
 	(void)state;
 	circle_of_two();
 	buffer("u", 8, STATUS_DRAINING);
-	uses(1, 1, 8);
+	grants(1, 1, 8);
 	request(STATUS_CREATE, 2, "new", 9);
 	expect_deadlocks(0);
 }
@@ -211,7 +211,7 @@ static void test_what_has_a_time_limit_ends_by_itself(void **state)
 	(void)state;
 	circle_of_two();
 	buffer("u", 8, STATUS_DRAINING);
-	uses(1, 1, 8);
+	grants(1, 1, 8);
 	drain = request(STATUS_DRAIN, 2, "u", 8);
 	expect_deadlocks(1);
 	drain->timed = 1;
@@ -226,9 +226,9 @@ static void test_no_command_has_a_foreign_number(void **state)
 	session(3)->state = STATUS_LOST;
 	session(4)->answer = STATUS_OWES_ANSWER;
 	buffer("u", 8, STATUS_DRAINING);
-	uses(1, 3, 8);
-	uses(2, 2, 8)->orphaned = 1;
-	uses(3, 4, 8);
+	grants(1, 3, 8);
+	grants(2, 2, 8)->orphaned = 1;
+	grants(3, 4, 8);
 	request(STATUS_DRAIN, 1, "u", 8);
 	for (int live = 0; live < 2; live++) {
 		assert_int_equal(ask_as(NULL, live, false), 0);
@@ -250,7 +250,7 @@ static void test_where_the_steps_end_nothing_is_a_deadlock(void **state)
 	for (unsigned i = 0; i < 300; i++)
 		buffer("u", 100 + i, STATUS_DRAINING)->allocation = 50;
 	for (unsigned i = 0; i < 600; i++)
-		uses(1 + i, 2, 1000 + i)->allocation = 50;
+		grants(1 + i, 2, 1000 + i)->allocation = 50;
 	for (unsigned i = 0; i < 300; i++)
 		request(STATUS_DRAIN, 1, "u", 100 + i);
 	assert_int_equal(ask("a"), 0);

@@ -105,9 +105,9 @@ static void test_drains(void **state)
 	session(3)->rank = 0;
 	session(4)->state = STATUS_LOST;
 	buffer("u", 5, STATUS_DRAINING);
-	uses(1, 2, 5);
-	uses(2, 3, 5)->orphaned = 1;
-	uses(3, 4, 5);
+	grants(1, 2, 5);
+	grants(2, 3, 5)->orphaned = 1;
+	grants(3, 4, 5);
 	request(STATUS_DRAIN, 1, "u", 5);
 	expect("5 min: rank 1 (pid 11) waits for u to be freed; it is used by rank 2 (pid 12), which runs and has not closed it: "
 	       "broker-ctl evict 2 --kill ends it, and by solver (pid 13), which has closed it, and has to end because it is another "
@@ -119,7 +119,7 @@ static void test_an_unlinked_buffer_for_which_nobody_waits(void **state)
 	(void)state;
 	session(2);
 	buffer("u", 5, STATUS_DRAINING);
-	uses(1, 2, 5);
+	grants(1, 2, 5);
 	expect("Nothing waits.\n");
 	expect_about("u", "u is unlinked and used by rank 2 (pid 12), which runs and has not closed it: broker-ctl evict 2 --kill ends "
 			  "it\n");
@@ -131,7 +131,7 @@ static void test_many_holders_are_counted(void **state)
 	buffer("u", 5, STATUS_DRAINING);
 	for (unsigned n = 1; n <= 20; n++) {
 		session(n);
-		uses(n, n, 5);
+		grants(n, n, 5);
 	}
 	request(STATUS_DRAIN, 0, "u", 5);
 	assert_int_equal(ask(NULL), 0);
@@ -211,8 +211,8 @@ static void test_a_drain_of_ones_own(void **state)
 	session(1);
 	session(2);
 	buffer("u", 5, STATUS_DRAINING);
-	uses(1, 1, 5);
-	uses(2, 2, 5);
+	grants(1, 1, 5);
+	grants(2, 2, 5);
 	request(STATUS_DRAIN, 1, "u", 5);
 	expect("5 min: rank 1 (pid 11) waits for u to be freed; it is used by rank 1 (pid 11), which waits for itself: it has to return "
 	       "its own lease first, and by rank 2 (pid 12), which runs and has not closed it: broker-ctl evict 2 --kill ends it\n");
@@ -234,7 +234,7 @@ static void test_zombies(void **state)
 	session(1);
 	holder = session(2);
 	buffer("u", 5, STATUS_DRAINING);
-	uses(1, 2, 5);
+	grants(1, 2, 5);
 	request(STATUS_DRAIN, 1, "u", 5);
 	letters[12] = 'Z';
 	holder->state = STATUS_ORPHANED;
@@ -265,7 +265,7 @@ static void test_many_records_take_a_moment(void **state)
 		request(STATUS_CREATE, n, "b", 90);
 	}
 	for (unsigned i = 0; i < MANY; i++) {
-		uses(1 + i, 1 + i % 40, 1000 + i)->allocation = 7;
+		grants(1 + i, 1 + i % 40, 1000 + i)->allocation = 7;
 		request(STATUS_DRAIN, 1 + i % 40, "b", 1 + i % 40);
 	}
 	began = clock();
@@ -294,7 +294,7 @@ static void test_random_records(void **state)
 			snprintf(name, sizeof name, "b%llu", (unsigned long long)generation);
 			buffer(name, generation, (uint32_t)rand() % STATUS_BUFFER_STATES);
 			timeline(generation, (uint64_t)rand() % 5, (uint64_t)rand() % 14);
-			uses(generation, (uint64_t)rand() % 14, (uint64_t)rand() % 20);
+			grants(generation, (uint64_t)rand() % 14, (uint64_t)rand() % 20);
 			stream_waits((uint64_t)rand() % 14, (uint64_t)rand() % 22, generation % 6);
 			if (generation % 4 == 0)
 				request((uint32_t)rand() % STATUS_REQUESTS, (uint64_t)rand() % 14, name, generation);

@@ -8,7 +8,7 @@
 
 #include <sodium.h>
 
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/request/drains.h"
 #include "broker/request/ending.h"
 #include "broker/request/name-waits.h"
@@ -53,9 +53,9 @@ static void session_make(unsigned i)
 	peers[i] = pair[1];
 }
 
-static void ignore_notice(void *context, struct grant *grant, uint64_t serial)
+static void ignore_notice(void *context, struct mapping *mapping, uint64_t serial)
 {
-	(void)context, (void)grant, (void)serial;
+	(void)context, (void)mapping, (void)serial;
 }
 
 static bool clean_none(void *context, struct allocation *allocation, uint32_t range, uint64_t serial)
@@ -108,7 +108,7 @@ static void session_unmake(unsigned i)
 {
 	HASH_DEL(broker.sessions->by_id, &sessions[i]);
 	fair_leave(&sessions[i].place);
-	grants_forget(broker.registry, &sessions[i].grants);
+	mappings_free(broker.registry, &sessions[i].mappings);
 	sodium_free(sessions[i].key);
 	close(sessions[i].fd);
 	close(peers[i]);

@@ -80,15 +80,15 @@ struct status_request *request(enum status_request_kind kind, uint64_t of, const
 	return made;
 }
 
-struct status_grant *uses(uint64_t id, uint64_t of, uint64_t generation)
+struct status_mapping *grants(uint64_t id, uint64_t of, uint64_t generation)
 {
+	struct status_mapping *mapping = &add(TRACKED_MAPPING)->mapping;
 	struct status_grant *grant = &add(TRACKED_GRANT)->grant;
-	struct status_use *use = &add(TRACKED_USE)->use;
 
-	grant->id = use->grant = id;
-	grant->session = of;
-	grant->allocation = use->generation = generation;
-	return grant;
+	mapping->id = grant->mapping = id;
+	mapping->session = of;
+	mapping->allocation = grant->generation = generation;
+	return mapping;
 }
 
 /* A buffer with a timeline at 3, which that session writes. */

@@ -64,19 +64,19 @@ struct record *record;
 char memory[64];
 
 /* As messages.c's mapping_publish() leaves it; one for each record here. */
-static struct mapping *mapping_made(uint64_t grant)
+static struct mapping *mapping_made(uint64_t id)
 {
 	struct mapping *mapping = calloc(1, sizeof *mapping);
 
 	assert_non_null(mapping);
-	mapping->grant = grant;
+	mapping->id = id;
 	mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE] = memory;
 	assert_int_equal(mapping_add(client, mapping), 0);
 	return mapping;
 }
 
 /* As messages.c's record_open() leaves it. */
-void open_record(struct record *which, uint64_t grant)
+void open_record(struct record *which, uint64_t mapping)
 {
 	which->generation = &board_generation;
 	which->live = LIVE;
@@ -84,8 +84,8 @@ void open_record(struct record *which, uint64_t grant)
 	which->size = sizeof memory;
 	which->rights = GPUB_READ | GPUB_WRITE;
 	which->serial = 5;
-	mapping_attach(mapping_made(grant), which);
-	atomic_store(&which->state, RECORD_WORD(grant, RECORD_OPEN));
+	mapping_attach(mapping_made(mapping), which);
+	atomic_store(&which->state, RECORD_WORD(mapping, RECORD_OPEN));
 }
 
 int setup(void **state)
@@ -107,7 +107,7 @@ int setup(void **state)
 	for (int b = 0; b < BLOCKS; b++)
 		if (!record || record_grow(client, record))
 			return -1;
-	open_record(record, GRANT);
+	open_record(record, MAPPING);
 	return 0;
 }
 

@@ -24,7 +24,7 @@
 
 #define BLOCKS 2
 #define SLOTS (SLOTS_FIRST * 3) /* of two blocks */
-#define GRANT 9
+#define MAPPING 9
 #define LIVE  BOARD_WORD(5, BOARD_LIVE)
 
 extern const struct device fake;
@@ -41,7 +41,7 @@ extern char memory[64];
 int fake_register(void *page, size_t size, bool writable);
 int fake_check(int ordinal);
 void land(void);
-void open_record(struct record *which, uint64_t grant);
+void open_record(struct record *which, uint64_t mapping);
 int setup(void **state);
 int teardown(void **state);
 uint64_t hold(void);

@@ -37,7 +37,7 @@ static struct mapping *mappings[MAPPINGS];
 static struct record *records[MAPPINGS];
 static char memory[MAPPINGS][64];
 static unsigned closed[MAPPINGS];
-static uint64_t last_grant;
+static uint64_t last_mapping;
 static sem_t closer_closes, trim_is_over;
 static int (*during_close)(unsigned which); /* what the device does; its result */
 
@@ -78,7 +78,7 @@ static int open_one(unsigned i)
 
 	if (!record || !mapping || record_grow(client, record))
 		return -1;
-	mapping->grant = ++last_grant;
+	mapping->id = ++last_mapping;
 	mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE] = memory[i];
 	if (mapping_add(client, mapping))
 		return -1;
@@ -86,7 +86,7 @@ static int open_one(unsigned i)
 	record->live = LIVE;
 	record->rights = GPUB_READ;
 	mapping_attach(mapping, record);
-	atomic_store(&record->state, RECORD_WORD(mapping->grant, RECORD_OPEN));
+	atomic_store(&record->state, RECORD_WORD(mapping->id, RECORD_OPEN));
 	return 0;
 }
 

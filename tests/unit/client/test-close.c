@@ -21,7 +21,7 @@ static void invariant_2_a_held_record_is_not_closed(void **state)
 	(void)state;
 	assert_int_equal(close_now(true), -EBUSY);
 	assert_int_equal(fake_closed, 0);
-	assert_true(atomic_load(&record->state) == RECORD_WORD(GRANT, RECORD_OPEN));
+	assert_true(atomic_load(&record->state) == RECORD_WORD(MAPPING, RECORD_OPEN));
 	assert_int_equal(give_back_on(token), 0);
 	assert_int_equal(close_now(false), -EBUSY);
 	assert_int_equal(fake_closed, 0);
@@ -53,7 +53,7 @@ static void invariant_2_a_close_waits_for_what_has_not_landed(void **state)
 	pthread_join(thread, NULL);
 }
 
-/* The mapping is still there, so the grant is: the record must never serve anybody again. */
+/* The mapping is still there, and in the broker, too: the record must never serve anybody again. */
 static void invariant_2_a_failed_close_stays_closing(void **state)
 {
 	uint64_t token, version;
@@ -62,7 +62,7 @@ static void invariant_2_a_failed_close_stays_closing(void **state)
 	(void)state;
 	fake_close_error = -EIO;
 	assert_int_equal(close_now(true), -EIO);
-	/* without its grant, so that a late notice does not find it */
+	/* without the id of its mapping, so that a late notice does not find it */
 	assert_true(atomic_load(&record->state) == RECORD_WORD(0, RECORD_CLOSING));
 	assert_int_equal(record_hold(record, &token), -ESTALE);
 	assert_int_equal(table_key_make(&client->table, &key, "a", 0), 0);
@@ -129,7 +129,7 @@ static void invariant_8_a_rebound_record_refuses_older_leases(void **state)
 	assert_int_equal(close_now(true), 0);
 	next = record_bind(client, "other", 0);
 	assert_ptr_equal(next, record);
-	open_record(next, GRANT + 1);
+	open_record(next, MAPPING + 1);
 	assert_int_equal(gpub_renew(&returned), -ESTALE);
 	assert_int_equal(gpub_renew(&fresh), -ESTALE);
 	assert_int_equal(gpub_return(&fresh), -ESTALE);
@@ -234,7 +234,7 @@ static int close_marks_memory(int ordinal, void *base)
 	return 0;
 }
 
-/* The real mapping_close() against real holds: the record comes back under another grant each time. */
+/* The real mapping_close() against real holds: the record comes back under another mapping each time. */
 static void invariant_2_stress_record_close_against_holds(void **state)
 {
 	static const struct device marking = { .kind = DEVICE_HOST,
@@ -242,7 +242,7 @@ static void invariant_2_stress_record_close_against_holds(void **state)
 					       .close = close_marks_memory,
 					       .check = fake_check };
 	struct timespec end = client_deadline(STRESS_MS), last = client_deadline(STRESS_MAX_MS);
-	uint64_t grant = GRANT;
+	uint64_t mapping = MAPPING;
 
 	(void)state;
 	client->device = &marking;
@@ -253,7 +253,7 @@ static void invariant_2_stress_record_close_against_holds(void **state)
 		closed = false;
 		if (record_bind(client, "a", 0) != record)
 			break;
-		open_record(record, ++grant);
+		open_record(record, ++mapping);
 	}
 	acquirers_stop();
 }

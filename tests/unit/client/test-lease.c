@@ -86,7 +86,7 @@ static void test_an_unordered_return_is_recorded(void **state)
 	/* the next buffer's leases are not this one's */
 	assert_int_equal(close_now(true), 0);
 	assert_ptr_equal(record_bind(client, "other", 0), record);
-	open_record(record, GRANT + 1);
+	open_record(record, MAPPING + 1);
 	assert_true(record_quiesced(record));
 	hold();
 	record_drop_holds(record);

@@ -24,7 +24,7 @@
 #include "client/mapping.h"
 #include "common/error.h"
 
-#define GRANT   9
+#define MAPPING   9
 #define SPAN    100 /* of each chunk */
 #define RANGES  4
 #define ADDRESS 0x200000000000ull
@@ -187,9 +187,9 @@ static int teardown(void **state)
 
 static struct wire_grant grant_of(unsigned chunks, unsigned rights, uint64_t address)
 {
-	struct wire_grant grant = { .grant = GRANT, .serial = 5, .size = chunks * SPAN, .span = chunks * SPAN, .reserve = 10 * SPAN,
+	struct wire_grant grant = { .mapping = MAPPING, .serial = 5, .size = chunks * SPAN, .span = chunks * SPAN, .reserve = 10 * SPAN,
 				    .rights = rights, .exported = EXPORT_VMM, .address = address };
-	struct seal_terms terms = { .grant = GRANT, .serial = 5, .size = grant.size, .rights = rights, .version = WIRE_VERSION,
+	struct seal_terms terms = { .mapping = MAPPING, .serial = 5, .size = grant.size, .rights = rights, .version = WIRE_VERSION,
 				    .exported = EXPORT_VMM, .address = address };
 	struct device_handle handle = { { 0 } };
 
@@ -202,7 +202,7 @@ static void brings(const struct wire_grant *grant, unsigned first)
 {
 	chunks_drop(&client->chunks);
 	for (uint64_t at = first * SPAN; at < grant->span; at += SPAN) {
-		struct wire_memory memory = { .grant = GRANT, .offset = at, .span = SPAN };
+		struct wire_memory memory = { .mapping = MAPPING, .offset = at, .span = SPAN };
 		int fd = dup(STDIN_FILENO);
 
 		chunks_keep(&client->chunks, &memory, &fd);
@@ -314,7 +314,7 @@ static void invariant_4_chunks_are_those_of_the_grant(void **state)
 
 	(void)state;
 	brings(&grant, 1);
-	client->chunks.grant++;
+	client->chunks.mapping++;
 	assert_int_equal(mapping_extend(client, mapping, &grant), -EPROTO);
 	brings(&grant, 1);
 	client->chunks.chunk[0].offset = 0;
@@ -459,7 +459,7 @@ static void test_what_failed_to_close_is_not_closed_again(void **state)
 	assert_null(client->mappings);
 	pthread_mutex_unlock(&client->lock);
 	mappings_forget(client);
-	assert_null(client->mappings_by_grant);
+	assert_null(client->mappings_by_id);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -33,7 +33,7 @@
 #include "common/error.h"
 #include "launch/module.h"
 
-#define GRANT 9
+#define MAPPING 9
 #define LIVE  BOARD_WORD(5, BOARD_LIVE)
 
 static char memory[64];
@@ -199,12 +199,12 @@ static struct gpub_client *client;
 static struct record *record;
 static _Atomic uint64_t board_generation = LIVE;
 
-static void record_opens(uint64_t grant)
+static void record_opens(uint64_t id)
 {
 	struct mapping *mapping = calloc(1, sizeof *mapping);
 
 	assert_non_null(mapping);
-	mapping->grant = grant;
+	mapping->id = id;
 	mapping->base[VIEW_READ] = mapping->base[VIEW_WRITE] = memory;
 	mapping->epoch = atomic_load(&epoch);
 	now_open++;
@@ -214,7 +214,7 @@ static void record_opens(uint64_t grant)
 	record->live = LIVE;
 	record->rights = GPUB_READ | GPUB_WRITE;
 	mapping_attach(mapping, record);
-	atomic_store(&record->state, RECORD_WORD(grant, RECORD_OPEN));
+	atomic_store(&record->state, RECORD_WORD(id, RECORD_OPEN));
 }
 
 static int setup(void **state)
@@ -295,14 +295,14 @@ static void invariant_10_a_return_that_lands_late_hides_no_other(void **state)
 	gpub_lease old, fresh[SLOTS_FIRST];
 
 	(void)state;
-	record_opens(GRANT);
+	record_opens(MAPPING);
 	old = lease_take();
 	assert_int_equal(gpub_return_on(&old, NULL), 0);
 	reset();
 	notice();
 	assert_null(client->mappings); /* it was not waited for */
 	assert_ptr_equal(record_bind(client, "b", 0), record);
-	record_opens(GRANT + 1);
+	record_opens(MAPPING + 1);
 	fresh[0] = lease_take();
 	assert_int_not_equal(token_index(fresh[0].token), token_index(old.token));
 	assert_int_equal(gpub_return_on(&fresh[0], NULL), 0);
@@ -314,7 +314,7 @@ static void invariant_10_a_return_that_lands_late_hides_no_other(void **state)
 	assert_int_equal(closes, 1);
 	/* and then its slot is as good as any */
 	assert_ptr_equal(record_bind(client, "c", 0), record);
-	record_opens(GRANT + 2);
+	record_opens(MAPPING + 2);
 	for (unsigned i = 0; i < SLOTS_FIRST; i++)
 		fresh[i] = lease_take();
 	for (unsigned i = 0; i < SLOTS_FIRST; i++)
@@ -330,7 +330,7 @@ static void test_a_return_that_never_lands(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 2 * SLOTS_FIRST; i++) {
-		record_opens(GRANT + 2 * i);
+		record_opens(MAPPING + 2 * i);
 		if (record_hold_any(record, &lost.token))
 			assert_int_equal(record_grow(client, record), 0);
 		else
@@ -341,7 +341,7 @@ static void test_a_return_that_never_lands(void **state)
 		notice();
 		assert_null(client->mappings);
 		assert_ptr_equal(record_bind(client, "b", 0), record);
-		record_opens(GRANT + 2 * i + 1);
+		record_opens(MAPPING + 2 * i + 1);
 		assert_int_equal(record_grow(client, record), 0);
 		fresh = lease_take();
 		assert_int_equal(gpub_return(&fresh), 0);
@@ -360,7 +360,7 @@ static void invariant_2_a_return_is_waited_for_after_any_number_of_leases(void *
 	bool held;
 
 	(void)state;
-	record_opens(GRANT);
+	record_opens(MAPPING);
 	lease_take();
 	for (unsigned i = 0; i < SLOTS_FIRST; i++)
 		if (SLOT_STATE(atomic_load(&record->block[0][i].hold)) == SLOT_HELD)
@@ -405,7 +405,7 @@ static void test_the_timeline_of_an_ended_lease(void **state)
 	client->board.words = words;
 	client->board.ends = ends;
 	kept = timeline_of_serial(1);
-	record_opens(GRANT);
+	record_opens(MAPPING);
 	record->timeline = kept;
 	(void)lease_take();
 	reset();
@@ -416,7 +416,7 @@ static void test_the_timeline_of_an_ended_lease(void **state)
 	assert_int_equal(HASH_COUNT(client->timelines.by_serial), 1);
 	assert_ptr_equal(record_bind(client, "b", 0), record);
 	next = timeline_of_serial(2);
-	record_opens(GRANT + 1);
+	record_opens(MAPPING + 1);
 	record->timeline = next;
 	trim();
 	assert_int_equal(unregistered, 1);
@@ -433,12 +433,12 @@ static uint8_t key[WIRE_KEY_SIZE];
 static struct board_header header;
 static struct sealed_handle handles[2];
 
-/* A grant whose sealed handle is good. */
-static struct wire_grant grant_made(uint64_t grant)
+/* A GRANT whose sealed handle is good. */
+static struct wire_grant grant_made(uint64_t mapping)
 {
-	struct wire_grant made = { .grant = grant, .serial = 5, .size = sizeof memory, .span = sizeof memory, .reserve = sizeof memory,
-				   .place = grant % 2 };
-	struct seal_terms terms = { .grant = grant, .serial = 5, .size = sizeof memory, .version = WIRE_VERSION };
+	struct wire_grant made = { .mapping = mapping, .serial = 5, .size = sizeof memory, .span = sizeof memory, .reserve = sizeof memory,
+				   .place = mapping % 2 };
+	struct seal_terms terms = { .mapping = mapping, .serial = 5, .size = sizeof memory, .version = WIRE_VERSION };
 	struct device_handle handle = { 0 };
 
 	client->board.header = &header;
@@ -452,9 +452,9 @@ static struct wire_grant grant_made(uint64_t grant)
 	return made;
 }
 
-static struct mapping *handle_opens(uint64_t grant)
+static struct mapping *handle_opens(uint64_t id)
 {
-	struct wire_grant made = grant_made(grant);
+	struct wire_grant made = grant_made(id);
 	struct mapping *mapping = NULL;
 
 	assert_int_equal(mapping_open(client, &made, 0, &mapping), 0);
@@ -472,7 +472,7 @@ static void invariant_8_what_opens_beside_a_reset_is_opened_again(void **state)
 
 	(void)state;
 	during_call = reset;
-	mapping = handle_opens(GRANT);
+	mapping = handle_opens(MAPPING);
 	assert_true(is_mapped(mapping) && opens == 2 && !strays);
 	assert_int_equal(mapping_unmap(client, mapping), 0);
 	free(mapping);
@@ -486,20 +486,20 @@ static void invariant_8_a_reset_in_the_first_use_of_a_device(void **state)
 	(void)state;
 	atomic_store(&epoch, 0);
 	during_call = reset;
-	mapping = handle_opens(GRANT);
+	mapping = handle_opens(MAPPING);
 	assert_true(is_mapped(mapping) && opens == 2 && !strays);
 	free(mapping);
 	now_open = 0;
 	atomic_store(&epoch, 0);
 	opens = 0;
-	mapping = handle_opens(GRANT);
+	mapping = handle_opens(MAPPING);
 	assert_true(is_mapped(mapping) && opens == 1);
 	free(mapping);
 }
 
 static void test_an_open_that_fails_is_not_repeated(void **state)
 {
-	struct wire_grant made = grant_made(GRANT);
+	struct wire_grant made = grant_made(MAPPING);
 	struct mapping *mapping = NULL;
 
 	(void)state;
@@ -528,11 +528,11 @@ static void invariant_8_a_device_without_a_context_is_refused(void **state)
 /* It would close what has the address now. */
 static void invariant_8_a_lost_mapping_closes_nothing(void **state)
 {
-	struct mapping *lost = handle_opens(GRANT), *fresh;
+	struct mapping *lost = handle_opens(MAPPING), *fresh;
 
 	(void)state;
 	reset();
-	fresh = handle_opens(GRANT + 1);
+	fresh = handle_opens(MAPPING + 1);
 	assert_ptr_equal(fresh->base[VIEW_READ], lost->base[VIEW_READ]);
 	assert_int_equal(mapping_unmap(client, lost), 0);
 	assert_true(is_mapped(fresh) && !closes);
@@ -553,7 +553,7 @@ static atomic_bool     early;
 static void *open_elsewhere(void *unused)
 {
 	(void)unused;
-	others = handle_opens(GRANT + 1);
+	others = handle_opens(MAPPING + 1);
 	return NULL;
 }
 
@@ -571,7 +571,7 @@ static void reset_and_open(void)
 
 static void invariant_8_a_close_beside_a_reset_closes_nothing_new(void **state)
 {
-	struct mapping *mapping = handle_opens(GRANT);
+	struct mapping *mapping = handle_opens(MAPPING);
 
 	(void)state;
 	during_call = reset_and_open;
@@ -586,7 +586,7 @@ static void invariant_8_a_close_beside_a_reset_closes_nothing_new(void **state)
 
 static void invariant_8_a_synchronisation_beside_a_reset(void **state)
 {
-	struct mapping *mapping = handle_opens(GRANT);
+	struct mapping *mapping = handle_opens(MAPPING);
 
 	(void)state;
 	during_call = reset_and_open;

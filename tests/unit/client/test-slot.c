@@ -217,11 +217,11 @@ static void invariant_8_no_hold_on_what_is_not_live_and_open(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		atomic_store(&record->state, RECORD_WORD(GRANT, closed[i]));
+		atomic_store(&record->state, RECORD_WORD(MAPPING, closed[i]));
 		assert_int_equal(record_hold(record, &token), -ESTALE);
 		assert_true(idle());
 	}
-	atomic_store(&record->state, RECORD_WORD(GRANT, RECORD_OPEN));
+	atomic_store(&record->state, RECORD_WORD(MAPPING, RECORD_OPEN));
 	atomic_store(&board_generation, BOARD_WORD(5, BOARD_DRAINING));
 	assert_int_equal(record_hold(record, &token), -ESTALE);
 	atomic_store(&board_generation, BOARD_WORD(6, BOARD_LIVE));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-sealed.c - a sealed handle opens for one session, one grant and exactly its terms, and hides the handle.
+ * test-sealed.c - a sealed handle opens for one session, one mapping and exactly its terms, and hides the handle.
  *
  * Flips every single bit of the sealed handle, the terms and the key: none may open.
  */
@@ -97,7 +97,7 @@ static void invariant_8_an_old_generation_or_another_broker_is_refused(void **st
 	terms.serial++;
 	expect_refused();
 	terms = right;
-	terms.grant++;
+	terms.mapping++;
 	expect_refused();
 	terms = right;
 	terms.session++;

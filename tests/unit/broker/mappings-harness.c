@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grants-harness.c - see grants-harness.h */
-#include "grants-harness.h"
+/* mappings-harness.c - see mappings-harness.h */
+#include "mappings-harness.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ _Atomic uint64_t words[BUFFERS];
 struct accounting accounting;
 struct memory device_memory;
 struct registry registry;
-struct grants grants[SESSIONS];
+struct session_mappings mappings[SESSIONS];
 struct notice notices[MANY];
 struct cleaning cleanings[MANY];
 struct allocation *releasing[BUFFERS];
@@ -24,19 +24,19 @@ void (*note_end)(uint64_t serial);
 
 /* ---- the hooks ---- */
 
-static void on_notice(void *context, struct grant *grant, uint64_t serial)
+static void on_notice(void *context, struct mapping *mapping, uint64_t serial)
 {
 	assert_ptr_equal(context, &registry);
-	assert_false(grant->orphaned);
+	assert_false(mapping->orphaned);
 	assert_true(notice_count < MANY);
-	notices[notice_count++] = (struct notice){ grant->id, serial };
+	notices[notice_count++] = (struct notice){ mapping->id, serial };
 }
 
 static void expect_ended(const struct buffer *buffer)
 {
 	assert_int_equal(buffer->state, BUFFER_DRAINING);
-	assert_int_equal(buffer->used, 0);
-	assert_null(buffer->uses);
+	assert_int_equal(buffer->grant_count, 0);
+	assert_null(buffer->grants);
 	if (and_ended)
 		and_ended(buffer);
 	else
@@ -70,7 +70,7 @@ static bool on_clean(void *context, struct allocation *allocation, uint32_t rang
 static void on_release(void *context, struct allocation *allocation)
 {
 	assert_ptr_equal(context, &device_memory);
-	assert_true(!allocation->named && !allocation->open && !allocation->used && !allocation->grants);
+	assert_true(!allocation->named && !allocation->open && !allocation->grant_count && !allocation->mappings);
 	for (unsigned i = 0; i < clean_count; i++)
 		assert_ptr_not_equal(cleanings[i].allocation, allocation);
 	for (unsigned i = 0; i < release_count; i++)
@@ -90,7 +90,7 @@ int setup(void **state)
 	can_clean = true;
 	and_ended = NULL;
 	note_end = NULL;
-	memset(grants, 0, sizeof grants);
+	memset(mappings, 0, sizeof mappings);
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
 	memory_init(&device_memory, &accounting, &orders);
@@ -135,13 +135,13 @@ int teardown(void **state)
 
 	(void)state;
 	device_works();
-	wrong = !registry_empty(&registry) || registry.buffer_count || registry.grant_count || device_memory.bytes ||
+	wrong = !registry_empty(&registry) || registry.buffer_count || registry.mapping_count || device_memory.bytes ||
 		registry.names || registry.serials || device_memory.usages.by_key || device_memory.usages.bytes[0][SPARE_IDLE] || device_memory.slabs.shelves ||
 		registry.words.free != BUFFERS || registry.handles.free != TICKETS || accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;
 	for (unsigned i = 0; i < SESSIONS; i++)
-		grants_forget(&registry, &grants[i]);
+		mappings_free(&registry, &mappings[i]);
 	registry_deinit(&registry);
 	memory_deinit(&device_memory);
 	accounting_deinit(&accounting);
@@ -189,34 +189,34 @@ struct grant_order order_of(unsigned session)
 {
 	return (struct grant_order){ .session = (struct session *)(uintptr_t)(0x1000 + session),
 				     .uid = uid_of(session),
-				     .grants = &grants[session],
+				     .mappings = &mappings[session],
 				     .rights = GPUB_READ };
 }
 
-struct use *use_by(const struct grant_order *order, struct buffer *buffer, bool fresh_expected)
+struct grant *grant_by(const struct grant_order *order, struct buffer *buffer, bool fresh_expected)
 {
-	struct use *use = NULL;
+	struct grant *grant = NULL;
 	bool fresh = !fresh_expected;
 
-	assert_int_equal(grant_open(&registry, buffer, order, &use, &fresh), 0);
+	assert_int_equal(grant_open(&registry, buffer, order, &grant, &fresh), 0);
 	assert_int_equal(fresh, fresh_expected);
-	assert_ptr_equal(use->buffer, buffer);
-	return use;
+	assert_ptr_equal(grant->buffer, buffer);
+	return grant;
 }
 
-/* A use with the first grant of that session on the allocation; and with the one that it has. */
-struct use *use_first(unsigned session, struct buffer *buffer)
+/* A grant with the first mapping of that session on the allocation; and with the one that it has. */
+struct grant *grant_first(unsigned session, struct buffer *buffer)
 {
 	struct grant_order order = order_of(session);
 
-	return use_by(&order, buffer, true);
+	return grant_by(&order, buffer, true);
 }
 
-struct use *use_again(unsigned session, struct buffer *buffer)
+struct grant *grant_again(unsigned session, struct buffer *buffer)
 {
 	struct grant_order order = order_of(session);
 
-	return use_by(&order, buffer, false);
+	return grant_by(&order, buffer, false);
 }
 
 void unlink_all(struct buffer **buffers, unsigned count)
@@ -239,10 +239,10 @@ uint64_t used(enum resource resource)
 	return accounting_used(&accounting, OWNER, resource);
 }
 
-void expect_notice(unsigned i, const struct grant *grant, uint64_t serial)
+void expect_notice(unsigned i, const struct mapping *mapping, uint64_t serial)
 {
 	assert_true(i < notice_count);
-	assert_true(notices[i].grant == grant->id && notices[i].serial == serial);
+	assert_true(notices[i].mapping == mapping->id && notices[i].serial == serial);
 }
 
 uint32_t range_of(const struct buffer *buffer)
@@ -264,43 +264,43 @@ struct allocation *idle_of(unsigned session, struct buffer_spec spec)
 {
 	struct buffer *buffer = live_of(spec);
 	struct allocation *allocation = buffer->allocation;
-	struct use *use = use_first(session, buffer);
+	struct grant *grant = grant_first(session, buffer);
 
 	registry_unlink(&registry, buffer);
-	assert_true(use_quiesced(&registry, use));
+	assert_true(grant_quiesced(&registry, grant));
 	while (clean_count)
 		clean_one(0);
 	notice_count = ended_count = 0;
 	return allocation;
 }
 
-struct grant *grant_on(unsigned session, const struct allocation *allocation)
+struct mapping *mapping_on(unsigned session, const struct allocation *allocation)
 {
-	struct grant *grant, *next;
+	struct mapping *mapping, *next;
 
-	HASH_ITER(hh, grants[session].by_id, grant, next)
-		if (grant->allocation == allocation)
-			return grant;
+	HASH_ITER(hh, mappings[session].by_id, mapping, next)
+		if (mapping->allocation == allocation)
+			return mapping;
 	fail();
 	return NULL;
 }
 
 /* Each session that maps it is asked to close it, except one that has done so; it is not reused. */
-void expect_evicted(struct allocation *allocation, struct grant *grant)
+void expect_evicted(struct allocation *allocation, struct mapping *mapping)
 {
 	struct buffer *next;
 
 	assert_true((allocation->state == ALLOCATION_EVICTED));
 	assert_int_not_equal(allocation->state, ALLOCATION_IDLE);
 	notices_more(&registry);
-	expect_notice(notice_count - 1, grant, 0);
+	expect_notice(notice_count - 1, mapping, 0);
 	next = live("next");
 	assert_ptr_not_equal(next->allocation, allocation);
 	registry_unlink(&registry, next);
 }
 
 /* Memory that is to be freed stays in the registry until it is closed: its owner sees which sessions it waits for. */
-void expect_kept_until_closed(struct buffer *buffer, struct use *use)
+void expect_kept_until_closed(struct buffer *buffer, struct grant *grant)
 {
 	struct allocation *allocation = buffer->allocation;
 	uint32_t place = buffer->place;
@@ -308,12 +308,12 @@ void expect_kept_until_closed(struct buffer *buffer, struct use *use)
 
 	for (unsigned i = 0; i < 2; i++) {
 		notice_count = 0;
-		assert_true(use_quiesced(&registry, use));
+		assert_true(grant_quiesced(&registry, grant));
 		assert_int_equal(ended_count + clean_count, 0);
-		assert_int_equal(buffer->used, 1);
+		assert_int_equal(buffer->grant_count, 1);
 		assert_true(words[place] == BOARD_WORD(serial, BOARD_DRAINING));
-		expect_evicted(allocation, grants[0].by_id);
+		expect_evicted(allocation, mappings[0].by_id);
 	}
-	assert_true(grant_closed(&registry, grants[0].by_id));
+	assert_true(mapping_closed(&registry, mappings[0].by_id));
 	assert_ptr_equal(releasing[release_count - 1], allocation);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grants-harness.h - a registry of memory that several buffers share, for unit tests. An allocation has four ranges
+ * mappings-harness.h - a registry of memory that several buffers share, for unit tests. An allocation has four ranges
  * here.
  *
  * The hooks are the world, and note what they are told; the device that cleans and frees is the test.
  */
-#ifndef GPUB_TESTS_GRANTS_HARNESS_H
-#define GPUB_TESTS_GRANTS_HARNESS_H
+#ifndef GPUB_TESTS_MAPPINGS_HARNESS_H
+#define GPUB_TESTS_MAPPINGS_HARNESS_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "broker/memory/memory.h"
-#include "broker/registry/grants.h"
+#include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "common/board.h"
 
@@ -32,7 +32,7 @@
 #define MANY 64u
 
 struct notice {
-	uint64_t grant, serial;
+	uint64_t mapping, serial;
 };
 
 struct cleaning {
@@ -45,7 +45,7 @@ extern _Atomic uint64_t words[BUFFERS];
 extern struct accounting accounting;
 extern struct memory device_memory;
 extern struct registry registry;
-extern struct grants grants[SESSIONS];
+extern struct session_mappings mappings[SESSIONS];
 extern struct notice notices[MANY];
 extern struct cleaning cleanings[MANY];       /* told to the hook, not yet done */
 extern struct allocation *releasing[BUFFERS]; /* the same */
@@ -66,19 +66,19 @@ struct buffer *live_of(struct buffer_spec spec);
 struct buffer *live(const char *name);
 uid_t uid_of(unsigned session);
 struct grant_order order_of(unsigned session);
-struct use *use_by(const struct grant_order *order, struct buffer *buffer, bool fresh_expected);
-struct use *use_first(unsigned session, struct buffer *buffer);
-struct use *use_again(unsigned session, struct buffer *buffer);
+struct grant *grant_by(const struct grant_order *order, struct buffer *buffer, bool fresh_expected);
+struct grant *grant_first(unsigned session, struct buffer *buffer);
+struct grant *grant_again(unsigned session, struct buffer *buffer);
 void unlink_all(struct buffer **buffers, unsigned count);
 int part(struct buffer *buffer);
 uint64_t used(enum resource resource);
-void expect_notice(unsigned i, const struct grant *grant, uint64_t serial);
+void expect_notice(unsigned i, const struct mapping *mapping, uint64_t serial);
 uint32_t range_of(const struct buffer *buffer);
 void fill(struct buffer *buffers[RANGES]);
 struct allocation *idle_of(unsigned session, struct buffer_spec spec);
-struct grant *grant_on(unsigned session, const struct allocation *allocation);
-void expect_evicted(struct allocation *allocation, struct grant *grant);
-void expect_kept_until_closed(struct buffer *buffer, struct use *use);
+struct mapping *mapping_on(unsigned session, const struct allocation *allocation);
+void expect_evicted(struct allocation *allocation, struct mapping *mapping);
+void expect_kept_until_closed(struct buffer *buffer, struct grant *grant);
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mappings.c - see mappings.h */
+#include "mappings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <utlist.h>
+
+#include "broker/users/accounting.h"
+#include "common/error.h"
+#include "notices.h"
+#include "places.h"
+#include "registry.h"
+
+/* ---- grants ---- */
+
+struct grant *mapping_find_grant(const struct mapping *mapping, uint64_t serial)
+{
+	struct grant_key key = { mapping->id, serial };
+	struct grant *grant;
+
+	HASH_FIND(hh, mapping->among->grants, &key, sizeof key, grant);
+	return grant;
+}
+
+static unsigned writes(const struct grant *grant)
+{
+	return grant->rights & GPUB_WRITE ? 1 : 0;
+}
+
+static void grant_set_rights(struct grant *grant, unsigned rights)
+{
+	grant->buffer->writers -= writes(grant);
+	grant->rights = rights;
+	grant->buffer->writers += writes(grant);
+}
+
+void grant_add_rights(struct grant *grant, unsigned rights)
+{
+	grant_set_rights(grant, grant->rights | rights);
+}
+
+/* Enters the grant in its session's table, under the mapping and `serial`. -ENOMEM with the error message set. */
+static int grant_enter(struct grant *grant, const struct mapping *mapping, uint64_t serial)
+{
+	grant->key = (struct grant_key){ mapping->id, serial };
+	HASH_ADD(hh, mapping->among->grants, key, sizeof grant->key, grant);
+	return table_added(grant) ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+}
+
+static void grant_add(struct registry *registry, struct grant *grant, struct mapping *mapping, struct buffer *buffer)
+{
+	grant->mapping = mapping;
+	grant->buffer = buffer;
+	DL_APPEND(buffer->grants, grant);
+	DL_APPEND2(mapping->grants, grant, mapping_prev, mapping_next);
+	mapping->grant_count++;
+	mapping->among->grant_count++;
+	buffer->grant_count++;
+	buffer->writers += writes(grant);
+	buffer->orphaned += mapping->orphaned;
+	buffer->allocation->grant_count++;
+	tracked_begin(registry->tracking, &grant->tracked, TRACKED_GRANT);
+}
+
+static void grant_take_off(struct registry *registry, struct grant *grant)
+{
+	if (table_added(grant))
+		HASH_DEL(grant->mapping->among->grants, grant);
+	DL_DELETE(grant->buffer->grants, grant);
+	if (grant->buffer->notices.grant == grant)
+		notices_pass(grant);
+	DL_DELETE2(grant->mapping->grants, grant, mapping_prev, mapping_next);
+	grant->mapping->grant_count--;
+	grant->mapping->among->grant_count--;
+	grant->buffer->grant_count--;
+	grant->buffer->writers -= writes(grant);
+	grant->buffer->orphaned -= grant->mapping->orphaned;
+	grant->buffer->allocation->grant_count--;
+	tracked_end(registry->tracking, &grant->tracked);
+}
+
+static void grant_end(struct registry *registry, struct grant *grant)
+{
+	grant_take_off(registry, grant);
+	registry_end_unwritable(registry, grant->buffer);
+	charge_release(&grant->charge, registry->accounting);
+	free(grant);
+}
+
+static void mapping_forget_grants(struct registry *registry, struct mapping *mapping)
+{
+	while (mapping->grants)
+		grant_end(registry, mapping->grants);
+}
+
+static bool is_trusted(const struct registry *registry, const struct mapping *mapping)
+{
+	return registry->trust == TRUST_OWNER && mapping->uid == mapping->allocation->slab.kind.owner;
+}
+
+static void ask_to_close(struct registry *registry, struct mapping *mapping)
+{
+	if (mapping->allocation->state == ALLOCATION_EVICTED) /* all were asked; this session is asked again */
+		registry->hooks.notice(registry->context, mapping, 0);
+	else
+		memory_evict(registry->memory, mapping->allocation);
+}
+
+bool grant_quiesced(struct registry *registry, struct grant *grant)
+{
+	struct buffer *buffer = grant->buffer;
+
+	/* an untrusted session is asked to close the whole mapping: its process's death is what ends the mapping */
+	if (!is_trusted(registry, grant->mapping)) {
+		registry->hooks.notice(registry->context, grant->mapping, 0);
+		return false;
+	}
+	/*
+	 * the allocation is freed after the CLOSED of this mapping: the grant stays until then, to show who is waited
+	 * for
+	 */
+	if (buffer->state == BUFFER_DRAINING && !registry_keeps(registry, buffer)) {
+		ask_to_close(registry, grant->mapping);
+		return true;
+	}
+	/*
+	 * a mapping that is not shared serves one acquire only: its grant ends with the CLOSED, and is charged until
+	 * then
+	 */
+	if (!grant->mapping->shared) {
+		registry->hooks.notice(registry->context, grant->mapping, 0);
+		return true;
+	}
+	grant_end(registry, grant);
+	registry_end_buffer(registry, buffer);
+	return true;
+}
+
+/* ---- mappings ---- */
+
+static struct siblings *siblings_find(const struct session_mappings *mappings, const struct allocation *allocation)
+{
+	struct siblings *siblings;
+
+	HASH_FIND_PTR(mappings->by_allocation, &allocation, siblings);
+	return siblings;
+}
+
+/* Creates the struct siblings of the session and an allocation, which must have none. NULL: no memory. */
+static struct siblings *siblings_new(struct session_mappings *mappings, struct allocation *allocation)
+{
+	struct siblings *siblings = calloc(1, sizeof *siblings);
+
+	if (!siblings)
+		return NULL;
+	siblings->allocation = allocation;
+	HASH_ADD_PTR(mappings->by_allocation, allocation, siblings);
+	if (table_added(siblings))
+		return siblings;
+	free(siblings);
+	return NULL;
+}
+
+/* Frees the struct siblings if it has no mapping. */
+static void siblings_put(struct session_mappings *mappings, struct siblings *siblings)
+{
+	if (siblings->count)
+		return;
+	HASH_DEL(mappings->by_allocation, siblings);
+	free(siblings);
+}
+
+/* Returns the mapping on order->device that the session's acquires share. NULL: there is none, or order->own is set. */
+static struct mapping *mapping_shared(const struct siblings *siblings, const struct grant_order *order)
+{
+	struct mapping *mapping;
+
+	if (siblings && !order->own)
+		DL_FOREACH2(siblings->shared, mapping, shared_next)
+			if (mapping->device == order->device)
+				return mapping;
+	return NULL;
+}
+
+static bool is_shared(const struct mapping *mapping)
+{
+	return mapping->shared && !mapping->orphaned;
+}
+
+/* Enters a new mapping in the lists of its siblings and of its allocation, and counts it. Cannot fail. */
+static void mapping_add(struct registry *registry, struct mapping *mapping)
+{
+	struct siblings *siblings = mapping->siblings;
+
+	siblings->count++;
+	if (is_shared(mapping))
+		DL_APPEND2(siblings->shared, mapping, shared_prev, shared_next);
+	mapping->bytes = mapping->allocation->size;
+	mapping->among->bytes += mapping->bytes;
+	DL_APPEND(mapping->allocation->mappings, mapping);
+	mapping->allocation->open++;
+	registry->mapping_count++;
+	tracked_begin(registry->tracking, &mapping->tracked, TRACKED_MAPPING);
+}
+
+/*
+ * Creates a mapping. siblings: of the session and the allocation; NULL: there is none yet, and the function creates it.
+ */
+static int mapping_new(struct registry *registry, struct allocation *allocation, struct siblings *siblings,
+		       const struct grant_order *order, struct mapping **result)
+{
+	struct mapping *mapping = calloc(1, sizeof *mapping);
+	int64_t place;
+	int error;
+
+	if (!mapping)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	error = charge_take(&mapping->charge, registry->accounting, order->uid, RESOURCE_MAPPINGS, 1);
+	if (error)
+		goto free_mapping;
+	place = places_take(&registry->handles);
+	if (place < 0) {
+		error = error_set(-ENOSPC, "the board's %u places for sealed handles are all in use: close mappings (gpub_trim), or "
+					   "start the broker with a larger board",
+				  registry->handles.count);
+		goto refund;
+	}
+	*mapping = (struct mapping){ .id = registry->next_mapping++,
+				     .session = order->session,
+				     .among = order->mappings,
+				     .siblings = siblings ? siblings : siblings_new(order->mappings, allocation),
+				     .uid = order->uid,
+				     .allocation = allocation,
+				     .device = order->device,
+				     .place = (uint32_t)place,
+				     .charge = mapping->charge,
+				     .shared = !order->own };
+	if (!mapping->siblings)
+		goto give_place;
+	HASH_ADD(hh, order->mappings->by_id, id, sizeof mapping->id, mapping);
+	if (!table_added(mapping))
+		goto put_siblings;
+	mapping_add(registry, mapping);
+	*result = mapping;
+	return 0;
+put_siblings:
+	siblings_put(order->mappings, mapping->siblings);
+give_place:
+	error = error_set(-ENOMEM, "the broker is out of memory");
+	places_give(&registry->handles, (uint32_t)place);
+refund:
+	charge_release(&mapping->charge, registry->accounting);
+free_mapping:
+	free(mapping);
+	return error;
+}
+
+/* Returns the mapping's place for a sealed handle, and its charge. */
+static void mapping_give_place(struct registry *registry, struct mapping *mapping)
+{
+	places_give(&registry->handles, mapping->place);
+	charge_release(&mapping->charge, registry->accounting);
+	registry->mapping_count--;
+}
+
+/* Frees a mapping that is in no list. */
+static void mapping_free(struct registry *registry, struct mapping *mapping)
+{
+	if (!mapping->orphaned)
+		mapping_give_place(registry, mapping);
+	free(mapping);
+}
+
+/* Removes the mapping from all lists and counts. Frees the struct siblings if that was its last mapping. */
+static void mapping_take_off(struct registry *registry, struct mapping *mapping)
+{
+	struct siblings *siblings = mapping->siblings;
+
+	HASH_DEL(mapping->among->by_id, mapping);
+	mapping->among->orphaned -= mapping->orphaned;
+	mapping->among->bytes -= mapping->bytes;
+	if (mapping->allocation->notices.mapping == mapping)
+		mapping->allocation->notices.mapping = mapping->next;
+	DL_DELETE(mapping->allocation->mappings, mapping);
+	mapping->allocation->orphaned -= mapping->orphaned;
+	mapping->allocation->open--;
+	if (is_shared(mapping))
+		DL_DELETE2(siblings->shared, mapping, shared_prev, shared_next);
+	if (mapping->orphaned)
+		siblings->orphaned = NULL;
+	siblings->count--;
+	siblings_put(mapping->among, siblings);
+	tracked_end(registry->tracking, &mapping->tracked);
+}
+
+int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct grant **result,
+	       bool *fresh)
+{
+	struct siblings *siblings = siblings_find(order->mappings, buffer->allocation);
+	struct mapping *mapping = mapping_shared(siblings, order);
+	struct grant *grant = mapping ? mapping_find_grant(mapping, buffer->serial) : NULL;
+	bool is_fresh = !mapping;
+	int error;
+
+	if (grant) {
+		grant_add_rights(grant, order->rights);
+		goto done;
+	}
+	grant = calloc(1, sizeof *grant);
+	if (!grant)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	error = charge_take(&grant->charge, registry->accounting, order->uid, RESOURCE_GRANTS, 1);
+	if (error)
+		goto free_grant;
+	error = is_fresh ? mapping_new(registry, buffer->allocation, siblings, order, &mapping) : 0;
+	if (error)
+		goto refund;
+	error = grant_enter(grant, mapping, buffer->serial);
+	if (error)
+		goto undo_mapping;
+	grant->rights = order->rights;
+	grant_add(registry, grant, mapping, buffer);
+done:
+	*result = grant;
+	*fresh = is_fresh;
+	return 0;
+undo_mapping:
+	if (is_fresh) {
+		mapping_take_off(registry, mapping);
+		mapping_free(registry, mapping);
+	}
+refund:
+	charge_release(&grant->charge, registry->accounting);
+free_grant:
+	free(grant);
+	return error;
+}
+
+unsigned mapping_missing(const struct buffer *buffer, const struct grant_order *order)
+{
+	const struct allocation *allocation = buffer->allocation, *chunk;
+	uint64_t bytes, offset = allocation->span;
+	const struct mapping *mapping;
+	unsigned missing;
+
+	if (allocation->descriptor < 0)
+		return 0;
+	mapping = mapping_shared(siblings_find(order->mappings, allocation), order);
+	bytes = mapping ? mapping->bytes : 0;
+	missing = !bytes;
+	DL_FOREACH2(allocation->chunks, chunk, chunk_next) {
+		missing += offset >= bytes;
+		offset += chunk->span;
+	}
+	return missing;
+}
+
+uint64_t mapping_update_size(struct registry *registry, struct mapping *mapping)
+{
+	uint64_t bytes = mapping->bytes;
+
+	if (bytes == mapping->allocation->size)
+		return bytes;
+	mapping->bytes = mapping->allocation->size;
+	mapping->among->bytes += mapping->bytes - bytes;
+	tracked_changed(registry->tracking, &mapping->tracked);
+	return bytes;
+}
+
+/* ---- who writes ---- */
+
+/* For each of the session's grants of the buffer under shared mappings: at most one for each device. */
+#define EACH_SHARED_GRANT(mappings, buffer, grant)                                                                   \
+	for (struct siblings *siblings_ = siblings_find(mappings, (buffer)->allocation); siblings_;                  \
+	     siblings_ = NULL)                                                                                       \
+		for (struct mapping *mapping_ = siblings_->shared; mapping_; mapping_ = mapping_->shared_next)       \
+			for (struct grant *grant = mapping_find_grant(mapping_, (buffer)->serial); grant; grant = NULL)
+
+bool grants_others_write(const struct session_mappings *mappings, const struct buffer *buffer)
+{
+	unsigned own = 0;
+
+	EACH_SHARED_GRANT(mappings, buffer, grant)
+		own += writes(grant);
+	return buffer->writers > own;
+}
+
+#define SCANS 64 /* most grants of other sessions that one message looks at (invariant 5) */
+
+const struct grant *grants_find_writer(const struct session_mappings *mappings, const struct buffer *buffer)
+{
+	const struct grant *grant = buffer->grants, *own = NULL;
+
+	for (int i = 0; grant && i < SCANS; i++, grant = grant->next) {
+		if (!writes(grant))
+			continue;
+		if (grant->mapping->among != mappings)
+			return grant;
+		if (!is_shared(grant->mapping) || grant->key.serial != buffer->serial)
+			own = grant;
+	}
+	return own;
+}
+
+void grants_stop_writing(struct session_mappings *mappings, struct buffer *buffer)
+{
+	EACH_SHARED_GRANT(mappings, buffer, grant)
+		grant_set_rights(grant, grant->rights & ~GPUB_WRITE);
+}
+
+struct mapping *mappings_find(const struct session_mappings *mappings, uint64_t id)
+{
+	struct mapping *mapping;
+
+	HASH_FIND(hh, mappings->by_id, &id, sizeof id, mapping);
+	return mapping && !mapping->orphaned ? mapping : NULL;
+}
+
+/*
+ * Key of a grant under an orphaned mapping, in place of the serial: the buffer's place in the board. So a buffer has
+ * one such grant, however often it is renamed, and renames do not accumulate grants. No message names these grants.
+ */
+#define ORPHAN_KEY(buffer) (1ull << 63 | (buffer)->place)
+
+/*
+ * Moves the grants of `mapping` to `into`, an orphaned mapping of the same session and allocation. They stay charged.
+ * Visits each grant once in its life, so the cost is paid for by the message that opened the grant (invariant 5).
+ */
+static void mapping_merge(struct registry *registry, struct mapping *into, struct mapping *mapping)
+{
+	struct grant *grant, *next, *same;
+
+	DL_FOREACH_SAFE2(mapping->grants, grant, next, mapping_next) {
+		same = mapping_find_grant(into, ORPHAN_KEY(grant->buffer));
+		if (same) {
+			grant_add_rights(same, grant->rights);
+			continue;
+		}
+		grant_take_off(registry, grant);
+		grant_enter(grant, into, ORPHAN_KEY(grant->buffer)); /* after -ENOMEM it is in no table */
+		grant_add(registry, grant, into, grant->buffer);
+	}
+}
+
+/* Gives a grant of an orphaned mapping its new key, or merges it into the grant that has that key. */
+static void grant_orphan(struct registry *registry, struct grant *grant)
+{
+	struct grant *same = mapping_find_grant(grant->mapping, ORPHAN_KEY(grant->buffer));
+
+	if (same) {
+		grant_add_rights(same, grant->rights);
+		grant_end(registry, grant);
+		return;
+	}
+	if (table_added(grant))
+		HASH_DEL(grant->mapping->among->grants, grant);
+	grant_enter(grant, grant->mapping, ORPHAN_KEY(grant->buffer));
+}
+
+/*
+ * Orphans the mapping. Its grants stay charged to their user until the process is dead, because the quota alone limits
+ * how many of them a process can leave.
+ */
+static void mapping_hold(struct registry *registry, struct mapping *mapping)
+{
+	struct grant *grant, *next;
+
+	mapping_give_place(registry, mapping);
+	DL_FOREACH_SAFE2(mapping->grants, grant, next, mapping_next)
+		grant_orphan(registry, grant);
+	if (is_shared(mapping))
+		DL_DELETE2(mapping->siblings->shared, mapping, shared_prev, shared_next);
+	mapping->siblings->orphaned = mapping;
+	mapping->orphaned = true;
+	tracked_changed(registry->tracking, &mapping->tracked);
+	mapping->among->orphaned++;
+	mapping->allocation->orphaned++;
+	DL_FOREACH2(mapping->grants, grant, mapping_next)
+		grant->buffer->orphaned++;
+}
+
+bool mapping_closed(struct registry *registry, struct mapping *mapping)
+{
+	/* a session keeps one orphaned mapping for an allocation: the grants of later ones are moved to it */
+	struct mapping *orphaned = is_trusted(registry, mapping) ? NULL : mapping->siblings->orphaned;
+
+	if (!orphaned && !is_trusted(registry, mapping)) {
+		mapping_hold(registry, mapping);
+		return false;
+	}
+	if (orphaned)
+		mapping_merge(registry, orphaned, mapping);
+	mapping_end(registry, mapping);
+	return true;
+}
+
+void mapping_end(struct registry *registry, struct mapping *mapping)
+{
+	struct allocation *allocation = mapping->allocation;
+	struct buffer *buffer;
+
+	mapping_take_off(registry, mapping);
+	if (!allocation->open && !allocation->named)
+		mapping_forget_grants(registry, mapping); /* the whole allocation is freed below, with its buffers */
+	while (mapping->grants) {
+		buffer = mapping->grants->buffer;
+		grant_end(registry, mapping->grants);
+		registry_end_buffer(registry, buffer);
+	}
+	mapping_free(registry, mapping);
+	memory_decide_free(registry->memory, allocation);
+}
+
+void mappings_free(struct registry *registry, struct session_mappings *mappings)
+{
+	struct mapping *mapping, *next;
+
+	HASH_ITER(hh, mappings->by_id, mapping, next) {
+		mapping_take_off(registry, mapping);
+		mapping_forget_grants(registry, mapping);
+		charge_release(&mapping->charge, registry->accounting);
+		free(mapping);
+	}
+}
