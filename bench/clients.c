@@ -124,11 +124,11 @@ unsigned clients_buffers(unsigned wanted)
 
 void clients_broker_start(struct bench_broker *broker, unsigned buffers)
 {
-	char room[16], tickets[16];
-	const char *const options[] = { "--buffers", room, "--mappings", tickets, NULL };
+	char room[16], mappings[16];
+	const char *const options[] = { "--buffers", room, "--mappings", mappings, NULL };
 
 	snprintf(room, sizeof room, "%u", buffers + 64);
-	snprintf(tickets, sizeof tickets, "%u", 4 * buffers + 1024);
+	snprintf(mappings, sizeof mappings, "%u", 4 * buffers + 1024);
 	bench_broker_start_with(broker, "host", bench_broker_has("--buffers") ? options : NULL);
 }
 

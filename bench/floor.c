@@ -30,7 +30,7 @@ struct request {
 	uint8_t  rest[MESSAGE - 8];
 };
 
-struct ticket {
+struct sealed {
 	uint8_t nonce[crypto_aead_xchacha20poly1305_ietf_NPUBBYTES];
 	uint8_t box[HANDLE + crypto_aead_xchacha20poly1305_ietf_ABYTES];
 };
@@ -40,19 +40,19 @@ struct floor {
 	unsigned      clients;
 	int           client_end[FLOOR_CLIENTS], server_end[FLOOR_CLIENTS];
 	uint8_t       key[crypto_aead_xchacha20poly1305_ietf_KEYBYTES];
-	struct ticket ticket[FLOOR_CLIENTS][FLOOR_BATCH];
+	struct sealed sealed[FLOOR_CLIENTS][FLOOR_BATCH];
 };
 
 static const uint8_t terms[TERMS];
 
 /* ---- the server ---- */
 
-static void seal(struct ticket *ticket, const uint8_t *key)
+static void seal(struct sealed *sealed, const uint8_t *key)
 {
 	static const uint8_t handle[HANDLE];
 
-	randombytes_buf(ticket->nonce, sizeof ticket->nonce);
-	crypto_aead_xchacha20poly1305_ietf_encrypt(ticket->box, NULL, handle, HANDLE, terms, TERMS, NULL, ticket->nonce,
+	randombytes_buf(sealed->nonce, sizeof sealed->nonce);
+	crypto_aead_xchacha20poly1305_ietf_encrypt(sealed->box, NULL, handle, HANDLE, terms, TERMS, NULL, sealed->nonce,
 						   key);
 }
 
@@ -74,7 +74,7 @@ static int serve(struct floor *floor, unsigned client)
 	for (int i = 0; i < got; i++) {
 		if (!message[i].msg_len)
 			return 0;
-		seal(&floor->ticket[client][request[i].number % FLOOR_BATCH], floor->key);
+		seal(&floor->sealed[client][request[i].number % FLOOR_BATCH], floor->key);
 		if (request[i].last && send(floor->server_end[client], &request[i], MESSAGE, MSG_NOSIGNAL) != MESSAGE)
 			return 0;
 	}
@@ -153,10 +153,10 @@ static void open_all(struct floor *floor, unsigned client, unsigned requests)
 	uint8_t handle[HANDLE];
 
 	for (unsigned i = 0; i < requests; i++) {
-		struct ticket ticket = floor->ticket[client][i];
+		struct sealed sealed = floor->sealed[client][i];
 
-		if (crypto_aead_xchacha20poly1305_ietf_decrypt(handle, NULL, NULL, ticket.box, sizeof ticket.box, terms,
-							       TERMS, ticket.nonce, floor->key))
+		if (crypto_aead_xchacha20poly1305_ietf_decrypt(handle, NULL, NULL, sealed.box, sizeof sealed.box, terms,
+							       TERMS, sealed.nonce, floor->key))
 			bench_fail("floor: a sealed handle does not open");
 	}
 }

@@ -43,7 +43,7 @@
 struct broker_config {
 	char     instance[INSTANCE_SIZE];
 	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
-	uint32_t buffers, handles; /* number of places in the board for buffers and for sealed handles */
+	uint32_t buffers, handles; /* number of word places and of handle places in the board */
 	bool     several_users;    /* users other than the broker's own are served */
 	bool     keeps_events;     /* if the broker is killed, its events are kept for the next broker of its name */
 	char     launcher[STATUS_LAUNCHER_SIZE]; /* name of the launcher that started the program; empty: none */
@@ -62,7 +62,7 @@ void broker_config_init(struct broker_config *config);
 #define BROKER_POLL_MAX 1000000 /* largest poll_us */
 #define VALUE_POLL      NUMBER("number of microseconds", 0, BROKER_POLL_MAX)
 #define VALUE_BUFFERS   NUMBER("count of buffers", 1, BOARD_BUFFERS_MAX)
-#define VALUE_MAPPINGS  NUMBER("count of mappings", 1, BOARD_SEALED_MAX)
+#define VALUE_MAPPINGS  NUMBER("count of mappings", 1, BOARD_HANDLES_MAX)
 
 #define BROKER_BUFFERS 4096
 #define BROKER_HANDLES 16384

@@ -119,7 +119,7 @@ static const struct key keys[] = {
 	{ NULL, "log", WORD(log_levels, "quiet, normal or verbose"), FIELD(log), RELOADED },
 	{ NULL, "drain_timeout", VALUE(take_seconds), FIELD(drain_seconds), RELOADED },
 	{ "board", "buffers", VALUE_BUFFERS, FIELD(broker.buffers), RESTART },
-	{ "board", "tickets", VALUE_MAPPINGS, FIELD(broker.handles), RESTART },
+	{ "board", "mappings", VALUE_MAPPINGS, FIELD(broker.handles), RESTART },
 	{ "creators", "users", VALUE(take_user), FIELD(users), LIST },
 	{ "creators", "groups", VALUE(take_group), FIELD(groups), LIST },
 	{ "quota", "bytes", VALUE(take_bytes), LIMIT(limit[RESOURCE_BYTES]), RELOADED },

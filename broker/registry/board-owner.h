@@ -19,7 +19,7 @@ struct board_owner {
 };
 
 /*
- * Creates a board with `buffers` words and `handles` places for sealed handles, all of its memory allocated, and enters
+ * Creates a board with `buffers` words and `handles` handle places, all of its memory allocated, and enters
  * all devices of the kind `device` in it. -ENODEV, -ENOSPC, -ENOMEM, -EMFILE, with the error message set.
  */
 int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,

@@ -222,9 +222,9 @@ static int mapping_new(struct registry *registry, struct allocation *allocation,
 		goto free_mapping;
 	place = places_take(&registry->handles);
 	if (place < 0) {
-		error = error_set(-ENOSPC, "the board's %u places for sealed handles are all in use: close mappings (gpub_trim), or "
-					   "start the broker with a larger board",
-				  registry->handles.count);
+		error = error_set(-ENOSPC,
+				  "the board's %u handle places are all in use: close mappings (gpub_trim), or start the "
+				  "broker with a larger board", registry->handles.count);
 		goto refund;
 	}
 	*mapping = (struct mapping){ .id = registry->next_mapping++,
@@ -257,7 +257,7 @@ free_mapping:
 	return error;
 }
 
-/* Returns the mapping's place for a sealed handle, and its charge. */
+/* Gives the mapping's handle place back, and ends its charge. */
 static void mapping_give_place(struct registry *registry, struct mapping *mapping)
 {
 	places_give(&registry->handles, mapping->place);

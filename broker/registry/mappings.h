@@ -25,7 +25,7 @@ struct grant_order {
 /*
  * Returns in *grant the session's grant of a LIVE buffer, and creates it if the session has none. Creates a mapping,
  * too, if the session has no shared one on the allocation and device, or order->own is set; *fresh says whether it did.
- * -EDQUOT; -ENOSPC: all places for sealed handles are taken; -ENOMEM.
+ * -EDQUOT; -ENOSPC: all handle places are taken; -ENOMEM.
  */
 int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct grant **grant,
 	       bool *fresh);

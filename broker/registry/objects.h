@@ -97,8 +97,8 @@ struct mapping {
 	uid_t                    uid;    /* of the session's user */
 	struct allocation       *allocation;
 	unsigned                 device; /* where the session maps it: the broker's index */
-	uint32_t                 place;  /* index of its sealed handle in the board; valid until it is orphaned */
-	struct charge            charge; /* for that place; empty once it is orphaned */
+	uint32_t                 place;  /* its handle place in the board; valid until it is orphaned */
+	struct charge            charge; /* for the handle place; empty once it is orphaned */
 	uint64_t                 bytes;  /* of the allocation when it was last sent to the session: it can have grown */
 	bool                     shared; /* later acquires of the session use it, too */
 	bool                     orphaned;
@@ -159,8 +159,8 @@ struct registry {
 	enum trust             trust;
 	struct memory         *memory;
 	struct notices        *notices; /* list of the notices that wait to be sent */
-	struct places          words;   /* places of the board for words of buffers */
-	struct places          handles; /* places of the board for sealed handles */
+	struct places          words;   /* the board's word places */
+	struct places          handles; /* the board's handle places */
 	struct buffer        **by_place; /* all buffers, by the index of their word in the board */
 	_Atomic uint64_t      *board_words;  /* the board's words: the epoch of each buffer, read by clients */
 	uint64_t               next_serial;  /* of the next buffer */

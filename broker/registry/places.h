@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * places.h - allocates the numbers 0 to count-1, each to one holder at a time: the indices of words and of sealed
+ * places.h - allocates the numbers 0 to count-1, each to one holder at a time: the places of words and of sealed
  * handles in the board.
  *
  * Owns a ring buffer of the free numbers, first in, first out, so that a number is reused as late as possible.

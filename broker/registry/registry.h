@@ -40,8 +40,8 @@ struct buffer_spec {
 gpub_layout buffer_layout(const struct buffer *buffer);
 
 /*
- * words: the board's words, one for each of at most `buffers` buffers. handles: the number of the board's places for
- * sealed handles. context: the first argument of the hooks. -ENOMEM with the error message set.
+ * words: the board's words, one for each of at most `buffers` buffers. handles: the number of the board's handle
+ * places. context: the first argument of the hooks. -ENOMEM with the error message set.
  */
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
 		  uint32_t handles, const struct registry_hooks *hooks, void *context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * delegation.h - issues and redeems delegable tickets.
+ * delegation.h - issues and redeems tickets.
  *
  * Owns the key that stamps tickets, and a note of each ticket that can be redeemed once, until the ticket is redeemed
  * or revoked, or some time after its expiry. A note is found by the ticket's id, by its buffer, and by its owner in the

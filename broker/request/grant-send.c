@@ -16,7 +16,7 @@
 #include "common/crash-point.h"
 
 /*
- * Returns the body of the GRANT that tells a session of its grant. place: index of the sealed handle in the board, or
+ * Returns the body of the GRANT that tells a session of its grant. place: the handle place in the board, or
  * WIRE_NO_HANDLE.
  */
 static struct wire_grant grant_of(const struct grant *grant, uint32_t place)

@@ -28,7 +28,7 @@ static const struct {
 	[RESOURCE_GREETINGS] = { "greetings", "connection without a greeting", "connections without a greeting", NULL,
 				 false },
 	[RESOURCE_WAITS] = { "waits", "request that waits", "requests that wait", NULL, false },
-	[RESOURCE_MAPPINGS] = { "mappings", "mapping", "mappings", "board.tickets in brokerd.conf(5)", false },
+	[RESOURCE_MAPPINGS] = { "mappings", "mapping", "mappings", "board.mappings in brokerd.conf(5)", false },
 	[RESOURCE_DESCRIPTORS] = { "descriptors", "descriptor", "descriptors", "LimitNOFILE= or ulimit -n", false },
 	[RESOURCE_QUEUED] = { "queued", NULL, "of unread messages", NULL, true },
 };

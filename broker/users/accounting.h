@@ -29,7 +29,7 @@ enum resource {
 	RESOURCE_TICKETS,     /* one-time tickets that wait to be redeemed */
 	RESOURCE_GREETINGS,   /* connections that have not sent HELLO */
 	RESOURCE_WAITS,       /* acquires and NEWERs that wait for a name */
-	RESOURCE_MAPPINGS,    /* places for sealed handles in the board: one for each mapping */
+	RESOURCE_MAPPINGS,    /* handle places in the board: one for each mapping */
 	RESOURCE_DESCRIPTORS, /* descriptors that are open in the broker's process */
 	RESOURCE_QUEUED,      /* bytes of messages to clients that the clients have not read */
 	RESOURCES

@@ -19,8 +19,8 @@ void board_layout(struct board_header *header, uint32_t buffers, uint32_t handle
 	header->handles = handles;
 	header->words_offset = size_round_up(sizeof *header, 4096);
 	header->ends_offset = size_round_up(header->words_offset + buffers * sizeof(uint64_t), 4096);
-	header->sealed_offset = size_round_up(header->ends_offset + buffers * sizeof(struct board_end), 4096);
-	header->size = size_round_up(header->sealed_offset + (uint64_t)handles * sizeof(struct sealed_handle), 4096);
+	header->handles_offset = size_round_up(header->ends_offset + buffers * sizeof(struct board_end), 4096);
+	header->size = size_round_up(header->handles_offset + (uint64_t)handles * sizeof(struct sealed_handle), 4096);
 }
 
 static void board_point(struct board *board, const struct board_header *header, void *base, size_t size)
@@ -29,7 +29,7 @@ static void board_point(struct board *board, const struct board_header *header, 
 	board->base = base;
 	board->words = (_Atomic uint64_t *)((char *)base + header->words_offset);
 	board->ends = (struct board_end *)((char *)base + header->ends_offset);
-	board->handles = (struct sealed_handle *)((char *)base + header->sealed_offset);
+	board->handles = (struct sealed_handle *)((char *)base + header->handles_offset);
 	board->size = size;
 }
 
@@ -45,13 +45,13 @@ static int header_check(const struct board_header *header, uint64_t size)
 
 	if (header->magic != BOARD_MAGIC || header->version != WIRE_VERSION)
 		return -EPROTO;
-	if (header->buffers > BOARD_BUFFERS_MAX || header->handles > BOARD_SEALED_MAX)
+	if (header->buffers > BOARD_BUFFERS_MAX || header->handles > BOARD_HANDLES_MAX)
 		return -EPROTO;
 	if (!header->devices || header->devices > DEVICE_MAX || header->instance[23])
 		return -EPROTO;
 	board_layout(&expected, header->buffers, header->handles);
 	if (header->words_offset != expected.words_offset || header->ends_offset != expected.ends_offset ||
-	    header->sealed_offset != expected.sealed_offset || header->size != expected.size || header->size != size)
+	    header->handles_offset != expected.handles_offset || header->size != expected.size || header->size != size)
 		return -EPROTO;
 	return 0;
 }

@@ -25,7 +25,7 @@
 
 #define BOARD_MAGIC       0x6472616f62757067ull
 #define BOARD_SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
-#define BOARD_SEALED_MAX  (1u << 22)
+#define BOARD_HANDLES_MAX  (1u << 22)
 #define BOARD_BUFFERS_MAX (1u << 20)
 
 enum board_state { BOARD_FREE = 0, BOARD_LIVE = 1, BOARD_DRAINING = 2 };
@@ -54,7 +54,7 @@ struct board_header {
 	char     instance[24];         /* name of the broker instance */
 	uint32_t devices, buffers, handles;
 	uint32_t host_total; /* number of all host devices, also of those that the broker does not see; 0 on cuda */
-	uint64_t words_offset, ends_offset, sealed_offset, size; /* bytes; size: of the whole board */
+	uint64_t words_offset, ends_offset, handles_offset, size; /* bytes; size: of the whole board */
 	struct board_device device[DEVICE_MAX];
 };
 
@@ -71,7 +71,7 @@ struct board {
 	size_t                     size;
 };
 
-/* Sets the counts of buffers and handles in *header, and the offsets and the size that follow from them. */
+/* Sets the counts of words and handle places in *header, and the offsets and the size that follow from them. */
 void board_layout(struct board_header *header, uint32_t buffers, uint32_t handles);
 
 /* Fills *board for the `size` bytes mapped at base, which begin with a header that the caller trusts or has checked. */

@@ -201,7 +201,7 @@ struct wire_grant {
 	uint64_t size, offset;  /* bytes of the buffer, and from the beginning of its allocation */
 	uint64_t span;          /* bytes of the allocation with all its chunks */
 	uint32_t buffer;        /* index of the buffer's word in the board */
-	uint32_t place;         /* of the sealed handle in the board; WIRE_NO_HANDLE: the session has the mapping */
+	uint32_t place;         /* the handle place in the board; WIRE_NO_HANDLE: the session has the mapping */
 	uint32_t rights;        /* GPUB_READ, GPUB_WRITE: those that the session has asked for; RIGHTS adds more */
 	uint32_t flags;         /* as gpub_info.flags */
 	uint32_t owner_device;  /* the device that has the memory: the broker's index */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-ticket.c - tickets that are arbitrary bytes, and good ones with a few bits changed: those in the board, and
- * those that are text.
+ * fuzz-ticket.c - sealed handles and tickets that are arbitrary bytes, and good ones with a few bits changed.
  *
- * A ticket that nobody sealed must not open; a sealed one opens for exactly its terms and its key. A text that is read
+ * A handle that nobody sealed must not open; a sealed one opens for exactly its terms and its key. A text that is read
  * as a ticket is the one text of that ticket, and is genuine only as it was stamped. A refusal leaves the output alone.
  */
 #include "fuzz.h"

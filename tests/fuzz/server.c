@@ -20,7 +20,7 @@
 #include "device/select.h"
 
 #define BUFFERS      8
-#define TICKETS      8
+#define HANDLES      8
 #define SPAN         16384u /* bytes of the memory object */
 #define MESSAGES_MAX 200    /* that are answered */
 #define PATIENCE_MS  3      /* for the client's next message */
@@ -102,7 +102,7 @@ static void grant_fill(struct wire_grant *grant)
 				      .span = SPAN,
 				      .reserve = 4 * SPAN,
 				      .buffer = (uint32_t)now.next_serial % BUFFERS,
-				      .place = (uint32_t)now.next_mapping % TICKETS,
+				      .place = (uint32_t)now.next_mapping % HANDLES,
 				      .rights = GPUB_READ | GPUB_WRITE };
 }
 
@@ -124,7 +124,7 @@ static void grant_seal(const struct wire_grant *grant, const struct device_handl
 	terms.size = grant->size;
 	terms.offset = grant->offset;
 	terms.rights = grant->rights;
-	handle_seal(&board.board.handles[grant->place % TICKETS], &terms, handle, key);
+	handle_seal(&board.board.handles[grant->place % HANDLES], &terms, handle, key);
 	atomic_store(&board.board.words[grant->buffer % BUFFERS], BOARD_WORD(grant->serial, BOARD_LIVE));
 }
 
@@ -186,7 +186,7 @@ static void send_grant(unsigned how, bool with_page)
 	if (how & 4)
 		spoil(&message.grant, sizeof message.grant);
 	if (how & 8)
-		spoil(&board.board.handles[message.grant.place % TICKETS], sizeof(struct sealed_handle));
+		spoil(&board.board.handles[message.grant.place % HANDLES], sizeof(struct sealed_handle));
 	if (how & 16) {
 		handle.bytes[DEVICE_HANDLE_SIZE - 1] ^= 1;
 		grant_seal(&message.grant, &handle);
@@ -526,7 +526,7 @@ void server_set_up(char address[SERVER_ADDRESS_SIZE])
 	const struct device *device;
 
 	if (sodium_init() < 0 || device_select("host:2", false, &device) ||
-	    board_create(&board, "fuzz", device, BUFFERS, TICKETS))
+	    board_create(&board, "fuzz", device, BUFFERS, HANDLES))
 		fuzz_fail("no board: %s", error_text());
 	good_header = *board.header;
 	snprintf(directory, sizeof directory, "/tmp/gpub-fuzz.%d", (int)getpid());

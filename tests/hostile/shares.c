@@ -19,7 +19,7 @@
 #include "attacks.h"
 
 #define WORDS    120 /* of the board */
-#define TICKETS  120
+#define HANDLES  120
 #define FILES    256 /* descriptors of the broker */
 #define QUEUED   (2 << 20)
 #define AT_ONCE  4
@@ -115,7 +115,7 @@ static unsigned take_places(void)
 	WANT(!speaker_issue(&s, name, &terms, &ticket));
 	for (; !error; got += !error)
 		error = speaker_redeem(&s, &ticket, &grant);
-	WANT(error == -EDQUOT && got <= TICKETS / 2);
+	WANT(error == -EDQUOT && got <= HANDLES / 2);
 	return got;
 }
 
@@ -125,7 +125,7 @@ static void fill_places(void)
 	take_as_first();
 }
 
-static bool tickets_are_left(void)
+static bool handles_are_left(void)
 {
 	take = take_places;
 	return a_third_works();
@@ -230,7 +230,7 @@ static const struct attack shares[] = {
 	{ "fills the board's words with another user", "invariant 5: a third user works", .prepare = nothing_taken,
 	  .run = fill_words, .during = words_are_left, .flags = NEEDS_USERS },
 	{ "fills the board's places with another user", "invariant 5: a third user works", .prepare = nothing_taken,
-	  .run = fill_places, .during = tickets_are_left, .flags = NEEDS_USERS },
+	  .run = fill_places, .during = handles_are_left, .flags = NEEDS_USERS },
 	{ "takes all descriptors with another user", "invariant 5: a third user works", .prepare = nothing_taken,
 	  .run = fill_descriptors, .during = descriptors_are_left, .flags = NEEDS_USERS },
 	{ "never reads, with many sessions", "invariant 5: all of them together may leave so much unread",
@@ -241,7 +241,7 @@ static const struct attack shares[] = {
 int main(void)
 {
 	arena_files = FILES;
-	arena_config = "board { buffers = 120 tickets = 120 }\nquota \"default\" { queued = \"2M\" }";
+	arena_config = "board { buffers = 120 mappings = 120 }\nquota \"default\" { queued = \"2M\" }";
 	arena_begin("shares", 200);
 	for (const struct attack *attack = shares; attack->name; attack++)
 		arena_attack(attack);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tickets.c - attacks on tickets of both kinds: the sealed ones in the board, the delegable ones as text.
+ * tickets.c - attacks on the sealed handles in the board, and on tickets.
  *
  * What is forged, cut, changed, late, used up, or another's opens nothing, and is counted by its reason.
  */
@@ -59,7 +59,7 @@ static int redeem(struct speaker *s, const struct ticket *ticket)
 	return error;
 }
 
-/* ---- delegable tickets ---- */
+/* ---- tickets ---- */
 
 #define BITS (8 * (int)sizeof(struct ticket))
 
@@ -241,7 +241,7 @@ static bool late_is_counted(void)
 
 /* ---- the board ---- */
 
-/* No ticket in it opens but the own one, whatever terms it is tried with that another session may have. */
+/* No sealed handle in the board opens but the session's own, whatever terms of other sessions it is tried with. */
 static void open_all(const struct speaker *s, const struct wire_grant *own)
 {
 	struct device_handle handle;
@@ -262,7 +262,7 @@ static void open_all(const struct speaker *s, const struct wire_grant *own)
 		}
 }
 
-/* A ticket is for exactly these terms. */
+/* A sealed handle is for exactly these terms. */
 static void open_with_other_terms(const struct speaker *s, const struct wire_grant *own)
 {
 	struct device_handle handle;
@@ -330,7 +330,7 @@ const struct attack tickets[] = {
 	{ "redeems at once", "also when eight processes try at once", .prepare = lend, .run = redeem_at_once },
 	{ "redeems late", "invariant 8: not after its term, nor after its buffer's name", .prepare = lend,
 	  .run = redeem_late, .after = late_is_counted },
-	{ "reads the board", "invariant 4: it shows no handle, and no ticket opens but with its session's key and terms",
+	{ "reads the board", "invariant 4: it shows no handle, and no sealed handle opens but with its session's key and terms",
 	  .run = read_board, .flags = NEEDS_USERS },
 	{ 0 },
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tickets.c - delegable tickets from issue to redemption, between processes, through the public interface.
+ * tickets.c - tickets from issue to redemption, between processes, through the public interface.
  *
  * One puppet issues, others redeem what they are told; the text travels in the test program's own memory, which nothing
  * of the broker can reach. What each refusal counts as at the broker, and other users, are test-delegation.c's.

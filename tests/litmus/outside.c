@@ -91,12 +91,12 @@ void timeline_maps_forget(struct gpub_client *client)
 	(void)client;
 }
 
-int handle_unseal(struct device_handle *handle, const struct seal_terms *terms, const struct sealed_handle *ticket,
+int handle_unseal(struct device_handle *handle, const struct seal_terms *terms, const struct sealed_handle *sealed,
 		const uint8_t key[WIRE_KEY_SIZE])
 {
 	(void)handle;
 	(void)terms;
-	(void)ticket;
+	(void)sealed;
 	(void)key;
 	return -EKEYREJECTED;
 }

@@ -478,7 +478,7 @@ static void begin(void)
 
 	/* so many that two users at their quotas leave room for others */
 	harness_buffers = 4 * BROKER_BUFFERS;
-	harness_tickets = 4 * BROKER_HANDLES;
+	harness_handles = 4 * BROKER_HANDLES;
 	assert_int_equal(harness_group_setup(&state), 0);
 	assert_int_equal(harness_setup(&state), 0);
 	broker_keep(&broker, BROKER_POOL);

@@ -94,7 +94,7 @@ int setup(void **state)
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
 	memory_init(&device_memory, &accounting, &orders);
-	error = registry_init(&registry, &device_memory, words, BUFFERS, TICKETS, &hooks, &registry);
+	error = registry_init(&registry, &device_memory, words, BUFFERS, HANDLES, &hooks, &registry);
 	device_memory.usages.limit = 4 * SPAN;
 	return error;
 }
@@ -137,7 +137,7 @@ int teardown(void **state)
 	device_works();
 	wrong = !registry_empty(&registry) || registry.buffer_count || registry.mapping_count || device_memory.bytes ||
 		registry.names || registry.serials || device_memory.usages.by_key || device_memory.usages.bytes[0][SPARE_IDLE] || device_memory.slabs.shelves ||
-		registry.words.free != BUFFERS || registry.handles.free != TICKETS || accounting.accounts;
+		registry.words.free != BUFFERS || registry.handles.free != HANDLES || accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;
 	for (unsigned i = 0; i < SESSIONS; i++)

@@ -20,7 +20,7 @@
 #include "common/board.h"
 
 #define BUFFERS  16u
-#define TICKETS  16u
+#define HANDLES  16u
 #define RANGES   4u
 #define RANGE    256u
 #define SPAN     (RANGES * RANGE)

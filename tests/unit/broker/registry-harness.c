@@ -14,12 +14,12 @@ struct registry registry;
 struct session_mappings mappings, other_mappings;
 struct allocation *releasing[BUFFERS];
 unsigned releases, notices;
-uint64_t noticed[TICKETS];
+uint64_t noticed[HANDLES];
 
 static void on_notice(void *context, struct mapping *mapping, uint64_t serial)
 {
 	assert_ptr_equal(context, &registry);
-	assert_true(notices < TICKETS);
+	assert_true(notices < HANDLES);
 	assert_non_null(mapping_find_grant(mapping, serial));
 	noticed[notices++] = mapping->id;
 }
@@ -56,7 +56,7 @@ int setup(void **state)
 	memset((void *)words, 0, sizeof words);
 	accounting_init(&accounting);
 	memory_init(&memory, &accounting, &orders);
-	return registry_init(&registry, &memory, words, BUFFERS, TICKETS, &hooks, &registry);
+	return registry_init(&registry, &memory, words, BUFFERS, HANDLES, &hooks, &registry);
 }
 
 void released(struct allocation *allocation)
@@ -83,7 +83,7 @@ int teardown(void **state)
 	(void)state;
 	release_all();
 	wrong = !registry_empty(&registry) || registry.buffer_count || registry.mapping_count || memory.bytes ||
-		registry.names || registry.words.free != BUFFERS || registry.handles.free != TICKETS ||
+		registry.names || registry.words.free != BUFFERS || registry.handles.free != HANDLES ||
 		accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;

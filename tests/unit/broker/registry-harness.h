@@ -21,7 +21,7 @@
 #include "common/board.h"
 
 #define BUFFERS 8u
-#define TICKETS 16u
+#define HANDLES 16u
 #define SPAN    (2u << 20)
 #define OWNER   1000
 #define SESSION ((struct session *)0x1000) /* the registry never looks into a session */
@@ -35,7 +35,7 @@ extern struct registry registry;
 extern struct session_mappings mappings, other_mappings; /* of two sessions */
 extern struct allocation *releasing[BUFFERS]; /* told to the hook, not yet released */
 extern unsigned releases, notices;
-extern uint64_t noticed[TICKETS];
+extern uint64_t noticed[HANDLES];
 
 int setup(void **state);
 void released(struct allocation *allocation);

@@ -21,7 +21,7 @@
 struct broker broker;
 struct core core;
 bool is_child;
-uint32_t harness_buffers = 64, harness_tickets = 512;
+uint32_t harness_buffers = 64, harness_handles = 512;
 const char *harness_device = "host:1";
 static bool is_running;
 static struct event_base *base;
@@ -77,7 +77,7 @@ int harness_setup(void **state)
 	broker_config_init(&config);
 	strcpy(config.device, harness_device);
 	config.buffers = harness_buffers;
-	config.handles = harness_tickets;
+	config.handles = harness_handles;
 	descriptors_before = descriptors();
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
 	base = event_base_new();

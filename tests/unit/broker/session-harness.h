@@ -35,10 +35,10 @@ int harness_group_setup(void **state);
 int harness_group_teardown(void **state);
 
 /*
- * For every test: a broker with a board of so many buffers and tickets, 64 and 512 unless told, no quotas, on one
+ * For every test: a broker with a board of so many buffers and handle places, 64 and 512 unless told, no quotas, on one
  * device of 256 MiB. How many devices there are is decided by a program's first test.
  */
-extern uint32_t harness_buffers, harness_tickets;
+extern uint32_t harness_buffers, harness_handles;
 extern const char *harness_device;
 int harness_setup(void **state);
 

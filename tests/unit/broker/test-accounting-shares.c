@@ -85,7 +85,7 @@ static unsigned map_all(struct peer *peer)
 		assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
 		answer = ask(peer, WIRE_ACQUIRE, name);
 	}
-	expect_text(&answer, "board.tickets");
+	expect_text(&answer, "board.mappings");
 	return count;
 }
 

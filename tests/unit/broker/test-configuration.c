@@ -112,7 +112,7 @@ static void test_every_key(void **state)
 	      "mode = \"0660\"\n"
 	      "instance = other\n"
 	      "device = \"host:2\"\n"
-	      "board { buffers = 100  tickets = 51 }\n"
+	      "board { buffers = 100  mappings = 51 }\n"
 	      "pool = \"3M\"\n"
 	      "poll = 50\n"
 	      "trust = nobody\n"
@@ -187,7 +187,7 @@ static void test_a_users_quota_leaves_the_rest_to_the_default(void **state)
 	reads("quota \"70001\" { bytes = none  buffers = 0 }\n"
 	      "quota 70002 { }\n"
 	      "quota \"default\" { bytes = 4K  buffers = 7  grants = none }\n"
-	      "board { buffers = 30 tickets = 5 }\n");
+	      "board { buffers = 30 mappings = 5 }\n");
 	assert_true(limit_of(70001, RESOURCE_BYTES) == QUOTA_NONE);
 	assert_int_equal(limit_of(70001, RESOURCE_BUFFERS), 0);
 	assert_true(limit_of(70001, RESOURCE_GRANTS) == QUOTA_NONE);
@@ -213,7 +213,7 @@ static void test_0_is_a_limit(void **state)
 static void test_half_of_the_board_is_the_default(void **state)
 {
 	(void)state;
-	reads("quota \"70001\" { bytes = 1 }\nboard { buffers = 30  tickets = 1 }\n");
+	reads("quota \"70001\" { bytes = 1 }\nboard { buffers = 30  mappings = 1 }\n");
 	assert_int_equal(limit_of(70001, RESOURCE_BUFFERS), 15);
 	assert_int_equal(limit_of(70002, RESOURCE_BUFFERS), 15);
 	/* one place is somebody's */
@@ -288,8 +288,8 @@ static const struct {
 	{ 1, "drain_timeout = soon", "'soon' is no time" },
 	{ 2, "board {\n buffers = 0 }", "'0' is no count of buffers: give a number from 1 to 1048576" },
 	{ 1, "board { buffers = 1048577 }", "a number from 1 to 1048576" },
-	{ 1, "board { tickets = many }", "'many' is no count of mappings" },
-	{ 1, "board { tickets = 99999999999999999999 }", "is no count of mappings" },
+	{ 1, "board { mappings = many }", "'many' is no count of mappings" },
+	{ 1, "board { mappings = 99999999999999999999 }", "is no count of mappings" },
 	{ 2, "quota \"default\" {\n bytes = 64T }", "'64T' is no limit" },
 	{ 1, "quota 5 { buffers = -1 }", "'-1' is no limit" },
 	{ 1, "quota 5 { grants = 18446744073709551614 }", "is no limit" },
@@ -340,13 +340,13 @@ static void test_a_reload_keeps_what_needs_a_restart(void **state)
 	char text[BROKERD_KEYS_TEXT];
 
 	(void)state;
-	reads("instance = first\nboard { tickets = 10 }\nquota 5 { bytes = 1 }\nlog = quiet\ndrain_timeout = 1");
-	assert_int_equal(read_text("instance = second\nboard { tickets = 20 buffers = 9 }\nquota 6 { bytes = 2 }\n"
+	reads("instance = first\nboard { mappings = 10 }\nquota 5 { bytes = 1 }\nlog = quiet\ndrain_timeout = 1");
+	assert_int_equal(read_text("instance = second\nboard { mappings = 20 buffers = 9 }\nquota 6 { bytes = 2 }\n"
 				   "log = verbose\ndrain_timeout = 2\npool = 7K\ncreators { users = { 5 } }", &next), 0);
 	brokerd_config_keep(next, config, text);
 	brokerd_config_free(config);
 	config = next;
-	assert_string_equal(text, "instance, board.buffers, board.tickets");
+	assert_string_equal(text, "instance, board.buffers, board.mappings");
 	assert_string_equal(config->broker.instance, "first");
 	assert_int_equal(config->broker.handles, 10);
 	assert_int_equal(config->broker.buffers, BROKER_BUFFERS);
@@ -357,7 +357,7 @@ static void test_a_reload_keeps_what_needs_a_restart(void **state)
 	assert_true(limit_of(5, RESOURCE_BYTES) == QUOTA_NONE);
 	assert_true(config->broker.creators.restricted);
 	/* a second one with the same file has nothing more to say */
-	assert_int_equal(read_text("instance = first\nboard { tickets = 10 }", &next), 0);
+	assert_int_equal(read_text("instance = first\nboard { mappings = 10 }", &next), 0);
 	brokerd_config_keep(next, config, text);
 	brokerd_config_free(next);
 	assert_string_equal(text, "");
@@ -371,10 +371,10 @@ static void test_every_restart_key_can_be_named_at_once(void **state)
 	(void)state;
 	reads("");
 	assert_int_equal(read_text("socket = /x\ngroup = 1\nmode = 0600\ninstance = x\ndevice = host\ntrust = nobody\n"
-				   "board { buffers = 1 tickets = 1 }", &next), 0);
+				   "board { buffers = 1 mappings = 1 }", &next), 0);
 	brokerd_config_keep(next, config, text);
 	brokerd_config_free(next);
-	assert_string_equal(text, "socket, group, mode, instance, device, trust, board.buffers, board.tickets");
+	assert_string_equal(text, "socket, group, mode, instance, device, trust, board.buffers, board.mappings");
 }
 
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-delegation.c - delegable tickets at the broker: who may issue which, what each is refused for and as what it
+ * test-delegation.c - tickets at the broker: who may issue which, what each is refused for and as what it
  * counts, and that one which is good once is spent by what it bought and by nothing else.
  *
  * session-harness.h is the world; its peers take other users' names. The text form is test-ticket.c's.

@@ -21,7 +21,7 @@ static void test_a_second_acquire_gets_the_same_mapping(void **state)
 	assert_ptr_not_equal(second, first);
 	assert_ptr_equal(second->mapping, mapping);
 	assert_int_equal(registry.mapping_count, 1);
-	assert_int_equal(registry.handles.free, TICKETS - 1);
+	assert_int_equal(registry.handles.free, HANDLES - 1);
 	assert_int_equal(a->allocation->open, 1);
 	assert_int_equal(a->allocation->grant_count, 2);
 	assert_int_equal(a->grant_count, 1);

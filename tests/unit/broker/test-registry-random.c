@@ -27,7 +27,7 @@ struct orphaned {
 };
 
 static struct fact facts[BUFFERS];
-static struct orphaned orphans[TICKETS];
+static struct orphaned orphans[HANDLES];
 static unsigned seed;
 
 static unsigned pick(unsigned count)
@@ -95,11 +95,11 @@ static void do_mapping(struct fact *fact)
 
 	if (!fact->buffer || !fact->is_ready || fact->unlinked)
 		return;
-	while (at < TICKETS && orphans[at].mapping)
+	while (at < HANDLES && orphans[at].mapping)
 		at++;
 	error = is_others ? mapping_try(OTHER_SESSION, HEIR, &other_mappings, fact->buffer, &mapping) :
 			    mapping_try(SESSION, OWNER, &mappings, fact->buffer, &mapping);
-	assert_int_equal(error, at < TICKETS ? 0 : -ENOSPC);
+	assert_int_equal(error, at < HANDLES ? 0 : -ENOSPC);
 	if (error)
 		return;
 	orphans[at] = (struct orphaned){ mapping, fact, mapping->id, is_others };
@@ -126,7 +126,7 @@ static void do_close(struct orphaned *orphaned)
 /* The other session's process: all its mappings, open or orphaned, end. */
 static void do_die(void)
 {
-	for (unsigned i = 0; i < TICKETS; i++) {
+	for (unsigned i = 0; i < HANDLES; i++) {
 		if (!orphans[i].mapping || !orphans[i].is_others)
 			continue;
 		orphans[i].fact->open--;
@@ -196,7 +196,7 @@ static void expect_registry(void)
 	assert_true(used(RESOURCE_BYTES) == memory.bytes);
 	assert_true(used(RESOURCE_BUFFERS) == buffers);
 	assert_true(used(RESOURCE_GRANTS) + used_by(HEIR, RESOURCE_GRANTS) == open + orphaned);
-	assert_int_equal(registry.handles.free, TICKETS - open);
+	assert_int_equal(registry.handles.free, HANDLES - open);
 	assert_int_equal(registry.words.free, BUFFERS - buffers);
 }
 
@@ -217,7 +217,7 @@ static void do_something(void)
 		do_mapping(&facts[pick(BUFFERS)]);
 		break;
 	case 5:
-		do_close(&orphans[pick(TICKETS)]);
+		do_close(&orphans[pick(HANDLES)]);
 		break;
 	case 7:
 		do_die();
@@ -241,7 +241,7 @@ static void invariant_2_random_operations_match_an_oracle(void **state)
 		do_ready_or_abandon(&facts[i]);
 		do_unlink(&facts[i]);
 	}
-	for (unsigned i = 0; i < TICKETS; i++)
+	for (unsigned i = 0; i < HANDLES; i++)
 		do_close(&orphans[i]);
 	do_die();
 	while (releases)

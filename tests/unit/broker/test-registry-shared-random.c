@@ -448,7 +448,7 @@ static void expect_sums(void)
 	assert_true(registry.buffer_count == buffers[0] + buffers[1]);
 	assert_int_equal(registry.words.free, BUFFERS - registry.buffer_count);
 	assert_int_equal(registry.mapping_count, open);
-	assert_int_equal(registry.handles.free, TICKETS - open);
+	assert_int_equal(registry.handles.free, HANDLES - open);
 	assert_true(device_memory.usages.bytes[0][SPARE_IDLE] == idle && idle <= device_memory.usages.limit);
 }
 

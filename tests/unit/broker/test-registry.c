@@ -195,18 +195,18 @@ static void test_board_full_of_buffers(void **state)
 static void test_board_full_of_sealed_handles(void **state)
 {
 	struct buffer *buffer = live("a");
-	struct mapping *mapping[TICKETS], *more = NULL;
+	struct mapping *mapping[HANDLES], *more = NULL;
 
 	(void)state;
-	for (unsigned i = 0; i < TICKETS; i++)
+	for (unsigned i = 0; i < HANDLES; i++)
 		mapping[i] = mapping_to(&mappings, buffer);
 	assert_int_equal(mapping_try(SESSION, OWNER, &mappings, buffer, &more), -ENOSPC);
 	assert_null(more);
-	assert_true(used(RESOURCE_GRANTS) == TICKETS);
-	assert_int_equal(buffer->allocation->open, TICKETS);
+	assert_true(used(RESOURCE_GRANTS) == HANDLES);
+	assert_int_equal(buffer->allocation->open, HANDLES);
 	mapping_end(&registry, mapping[5]);
 	mapping[5] = mapping_to(&mappings, buffer);
-	for (unsigned i = 0; i < TICKETS; i++)
+	for (unsigned i = 0; i < HANDLES; i++)
 		mapping_end(&registry, mapping[i]);
 	registry_unlink(&registry, buffer);
 }
@@ -395,7 +395,7 @@ static void invariant_2_a_mapping_closed_by_another_user_is_orphaned(void **stat
 	assert_true(orphaned->orphaned);
 	/* it cannot be closed any more; its place in the board is free, and it stays charged */
 	assert_null(mappings_find(&other_mappings, id));
-	assert_int_equal(registry.handles.free, TICKETS - 1);
+	assert_int_equal(registry.handles.free, HANDLES - 1);
 	assert_int_equal(registry.mapping_count, 1);
 	assert_true(used_by(HEIR, RESOURCE_GRANTS) == 1);
 	assert_int_equal(buffer->allocation->open, 2);

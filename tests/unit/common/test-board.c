@@ -25,7 +25,7 @@
 #include "device/device.h"
 
 #define BUFFERS 1000u
-#define TICKETS 77u
+#define HANDLES 77u
 
 static int device_count = 2;
 
@@ -51,7 +51,7 @@ static int setup(void **state)
 {
 	(void)state;
 	device_count = 2;
-	return sodium_init() < 0 || board_create(&owner, "job", &fake, BUFFERS, TICKETS);
+	return sodium_init() < 0 || board_create(&owner, "job", &fake, BUFFERS, HANDLES);
 }
 
 static int teardown(void **state)
@@ -63,19 +63,19 @@ static int teardown(void **state)
 
 /* ---- layout ---- */
 
-static void expect_layout(uint32_t buffers, uint32_t tickets)
+static void expect_layout(uint32_t buffers, uint32_t handles)
 {
 	struct board_header h;
 
-	board_layout(&h, buffers, tickets);
+	board_layout(&h, buffers, handles);
 	assert_true(h.words_offset >= sizeof h && h.words_offset % 4096 == 0);
 	assert_true(h.ends_offset >= h.words_offset + buffers * sizeof(uint64_t));
 	assert_true(h.ends_offset % 4096 == 0);
-	assert_true(h.sealed_offset >= h.ends_offset + buffers * sizeof(struct board_end));
-	assert_true(h.sealed_offset % 4096 == 0);
-	assert_true(h.size >= h.sealed_offset + (uint64_t)tickets * sizeof(struct sealed_handle) && h.size % 4096 == 0);
+	assert_true(h.handles_offset >= h.ends_offset + buffers * sizeof(struct board_end));
+	assert_true(h.handles_offset % 4096 == 0);
+	assert_true(h.size >= h.handles_offset + (uint64_t)handles * sizeof(struct sealed_handle) && h.size % 4096 == 0);
 	assert_true(h.size < sizeof h + buffers * (sizeof(uint64_t) + sizeof(struct board_end)) +
-				     (uint64_t)tickets * sizeof(struct sealed_handle) + 4 * 4096);
+				     (uint64_t)handles * sizeof(struct sealed_handle) + 4 * 4096);
 }
 
 static void test_layout_keeps_places_apart(void **state)
@@ -84,7 +84,7 @@ static void test_layout_keeps_places_apart(void **state)
 	expect_layout(1, 1);
 	expect_layout(512, 32);
 	expect_layout(513, 33);
-	expect_layout(BOARD_BUFFERS_MAX, BOARD_SEALED_MAX);
+	expect_layout(BOARD_BUFFERS_MAX, BOARD_HANDLES_MAX);
 }
 
 static void test_header_says_what_it_holds(void **state)
@@ -99,7 +99,7 @@ static void test_header_says_what_it_holds(void **state)
 	assert_string_equal(h->instance, "job");
 	assert_memory_not_equal(h->instance_id, zeros, 16);
 	assert_int_equal(h->buffers, BUFFERS);
-	assert_int_equal(h->handles, TICKETS);
+	assert_int_equal(h->handles, HANDLES);
 	assert_int_equal(h->devices, 2);
 	assert_string_equal(h->device[1].name, "fake 1");
 	assert_int_equal(h->device[1].granule, 2u << 20);
@@ -153,7 +153,7 @@ static void test_device_counts(void **state)
 
 /* ---- what a client has ---- */
 
-static void test_client_sees_words_and_tickets_change(void **state)
+static void test_client_sees_words_and_handles_change(void **state)
 {
 	struct board board;
 
@@ -162,11 +162,12 @@ static void test_client_sees_words_and_tickets_change(void **state)
 	assert_true(board.size == owner.board.size);
 	atomic_store(&owner.board.words[0], BOARD_WORD(5, BOARD_LIVE));
 	atomic_store(&owner.board.words[BUFFERS - 1], BOARD_WORD(6, BOARD_DRAINING));
-	memset(&owner.board.handles[TICKETS - 1], 0x77, sizeof(struct sealed_handle));
+	memset(&owner.board.handles[HANDLES - 1], 0x77, sizeof(struct sealed_handle));
 	assert_true(atomic_load(&board.words[0]) == (5 << 2 | 1));
 	assert_true(atomic_load(&board.words[BUFFERS - 1]) == (6 << 2 | 2));
-	assert_memory_equal(&board.handles[TICKETS - 1], &owner.board.handles[TICKETS - 1], sizeof(struct sealed_handle));
-	assert_true((char *)&board.handles[TICKETS] <= (char *)board.base + board.size);
+	assert_memory_equal(&board.handles[HANDLES - 1], &owner.board.handles[HANDLES - 1],
+			    sizeof(struct sealed_handle));
+	assert_true((char *)&board.handles[HANDLES] <= (char *)board.base + board.size);
 	board_unmap(&board);
 	assert_null(board.header);
 	board_unmap(&board);
@@ -364,8 +365,8 @@ static void test_hostile_headers_are_refused(void **state)
 	EXPECT_REFUSED_WITH(words_offset, UINT64_MAX - 7);
 	EXPECT_REFUSED_WITH(ends_offset, right->words_offset);
 	EXPECT_REFUSED_WITH(ends_offset, UINT64_MAX - 4095);
-	EXPECT_REFUSED_WITH(sealed_offset, right->words_offset);
-	EXPECT_REFUSED_WITH(sealed_offset, UINT64_MAX - 4095);
+	EXPECT_REFUSED_WITH(handles_offset, right->words_offset);
+	EXPECT_REFUSED_WITH(handles_offset, UINT64_MAX - 4095);
 	EXPECT_REFUSED_WITH(size, right->size + 4096);
 	EXPECT_REFUSED_WITH(size, 0);
 	EXPECT_REFUSED_WITH(instance[23], 'x');
@@ -392,9 +393,9 @@ static void test_consistent_but_absurd_counts_are_refused(void **state)
 	h.buffers = BOARD_BUFFERS_MAX + 1;
 	h.handles = 1;
 	assert_int_equal(map_forged(&h, (off_t)h.size, BOARD_SEALS), -EPROTO);
-	board_layout(&h, 1, BOARD_SEALED_MAX + 1);
+	board_layout(&h, 1, BOARD_HANDLES_MAX + 1);
 	h.buffers = 1;
-	h.handles = BOARD_SEALED_MAX + 1;
+	h.handles = BOARD_HANDLES_MAX + 1;
 	assert_int_equal(map_forged(&h, (off_t)h.size, BOARD_SEALS), -EPROTO);
 }
 
@@ -409,7 +410,7 @@ int main(void)
 		ON_BOARD(test_allocated_in_full),
 		ON_BOARD(test_what_clients_get_can_only_be_read),
 		ON_BOARD(test_device_counts),
-		ON_BOARD(test_client_sees_words_and_tickets_change),
+		ON_BOARD(test_client_sees_words_and_handles_change),
 		ON_BOARD(test_the_largest_board_is_mapped_and_unmapped),
 		ON_BOARD(test_devices_are_found_by_uuid),
 		ON_BOARD(invariant_3_nobody_else_maps_or_writes_it),
