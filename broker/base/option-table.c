@@ -70,7 +70,7 @@ static void fill_getopt(const struct option_table *table, char *letters, struct 
  * Sets the error message for an option that getopt_long(3) refuses. optopt is its letter, because the word may have
  * several letters; 0: a long option, which is the whole word.
  */
-static int refuse(const struct option_table *table, char **argv, bool unknown)
+static int option_error(const struct option_table *table, char **argv, bool unknown)
 {
 	char letter[3] = { '-', (char)optopt };
 	const char *fault = optopt ? letter : argv[optind - 1];
@@ -93,7 +93,7 @@ int option_table_read(const struct option_table *table, void *options, uint32_t 
 	opterr = 0;
 	while (!result && (letter = getopt_long(argc, argv, letters, longs, &index)) != -1) {
 		if (letter == '?' || letter == ':')
-			return refuse(table, argv, letter == '?');
+			return option_error(table, argv, letter == '?');
 		row = row_of(table, letter, index);
 		if (given)
 			*given |= 1u << (row - table->rows);

@@ -329,7 +329,7 @@ static int pool_begin(struct broker *broker)
 	unsigned objects = memory_descriptors(broker->memory, broker->config->exported) ? POOL_OBJECTS : 0;
 
 	pool_init(broker, &(struct pool_limits){ broker->config->pool, objects }, &broker->memory->usages);
-	broker->pool->came = create_wake;
+	broker->pool->wake = create_wake;
 	return 0;
 }
 

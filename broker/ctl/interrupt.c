@@ -8,11 +8,11 @@
 
 #include "common/error.h"
 
-static volatile sig_atomic_t came;
+static volatile sig_atomic_t received;
 
 static void note(int number)
 {
-	came = number;
+	received = number;
 }
 
 static void watch(int number)
@@ -33,7 +33,8 @@ void interrupt_watch(void)
 
 int interrupt_check(void)
 {
-	if (!came)
+	if (!received)
 		return 0;
-	return error_set(-EINTR, "%s ended it", came == SIGINT ? "SIGINT" : came == SIGTERM ? "SIGTERM" : "SIGHUP");
+	return error_set(-EINTR, "%s ended it",
+			 received == SIGINT ? "SIGINT" : received == SIGTERM ? "SIGTERM" : "SIGHUP");
 }

@@ -68,10 +68,10 @@ void pool_returned(struct broker *broker, const struct allocation *allocation, i
 	}
 }
 
-void pool_came(struct broker *broker, unsigned device)
+void pool_wake(struct broker *broker, unsigned device)
 {
-	if (broker->pool->came)
-		broker->pool->came(broker, device);
+	if (broker->pool->wake)
+		broker->pool->wake(broker, device);
 }
 
 void pool_device_failed(struct broker *broker, const struct job *job, const char *what, const char *so)
@@ -93,7 +93,7 @@ static void freed(struct job *job)
 	DL_DELETE(broker->pool->leaving, allocation);
 	allocation->job = job;
 	pool_returned(broker, allocation, job->error);
-	pool_came(broker, job->device);
+	pool_wake(broker, job->device);
 	broker_changed(broker);
 	allocation_free(allocation);
 }

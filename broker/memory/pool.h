@@ -54,7 +54,8 @@ struct pool {
 	unsigned           count;   /* number of pooled allocations */
 	unsigned           objects; /* the most of them; 0: no limit */
 	struct usages     *usages;  /* memory.h's */
-	void (*came)(struct broker *broker, unsigned device); /* memory of a device came back; may be NULL */
+	/* Called when a device has memory again for creates that wait; may be NULL. */
+	void (*wake)(struct broker *broker, unsigned device);
 };
 
 /* The most that the pool keeps. */
@@ -85,8 +86,8 @@ void pool_reject(struct broker *broker, struct allocation *allocation);
 /* Takes an accepted allocation over, whose state is POOLED. */
 void pool_put(struct broker *broker, struct allocation *allocation);
 
-/* Tells those who wait for memory of the device that some came back. */
-void pool_came(struct broker *broker, unsigned device);
+/* Calls pool->wake: the device has memory again for creates that wait. */
+void pool_wake(struct broker *broker, unsigned device);
 
 /* Counts the memory of an allocation that was freed as free again. error: the device could not free it. */
 void pool_returned(struct broker *broker, const struct allocation *allocation, int error);

@@ -64,7 +64,7 @@ static void grant_add(struct registry *registry, struct grant *grant, struct map
 	tracked_begin(registry->tracking, &grant->tracked, TRACKED_GRANT);
 }
 
-static void grant_take_off(struct registry *registry, struct grant *grant)
+static void grant_remove(struct registry *registry, struct grant *grant)
 {
 	if (table_added(grant))
 		HASH_DEL(grant->mapping->among->grants, grant);
@@ -83,7 +83,7 @@ static void grant_take_off(struct registry *registry, struct grant *grant)
 
 static void grant_end(struct registry *registry, struct grant *grant)
 {
-	grant_take_off(registry, grant);
+	grant_remove(registry, grant);
 	registry_end_unwritable(registry, grant->buffer);
 	charge_release(&grant->charge, registry->accounting);
 	free(grant);
@@ -223,8 +223,9 @@ static int mapping_new(struct registry *registry, struct allocation *allocation,
 	place = places_take(&registry->handles);
 	if (place < 0) {
 		error = error_set(-ENOSPC,
-				  "the board's %u handle places are all in use: close mappings (gpub_trim), or start the "
-				  "broker with a larger board", registry->handles.count);
+				  "the board's %u handle places are all in use: close mappings (gpub_trim), or start "
+				  "the broker with a larger board",
+				  registry->handles.count);
 		goto refund;
 	}
 	*mapping = (struct mapping){ .id = registry->next_mapping++,
@@ -274,7 +275,7 @@ static void mapping_free(struct registry *registry, struct mapping *mapping)
 }
 
 /* Removes the mapping from all lists and counts. Frees the struct siblings if that was its last mapping. */
-static void mapping_take_off(struct registry *registry, struct mapping *mapping)
+static void mapping_remove(struct registry *registry, struct mapping *mapping)
 {
 	struct siblings *siblings = mapping->siblings;
 
@@ -328,7 +329,7 @@ done:
 	return 0;
 undo_mapping:
 	if (is_fresh) {
-		mapping_take_off(registry, mapping);
+		mapping_remove(registry, mapping);
 		mapping_free(registry, mapping);
 	}
 refund:
@@ -438,7 +439,7 @@ static void mapping_merge(struct registry *registry, struct mapping *into, struc
 			grant_add_rights(same, grant->rights);
 			continue;
 		}
-		grant_take_off(registry, grant);
+		grant_remove(registry, grant);
 		grant_enter(grant, into, ORPHAN_KEY(grant->buffer)); /* after -ENOMEM it is in no table */
 		grant_add(registry, grant, into, grant->buffer);
 	}
@@ -501,7 +502,7 @@ void mapping_end(struct registry *registry, struct mapping *mapping)
 	struct allocation *allocation = mapping->allocation;
 	struct buffer *buffer;
 
-	mapping_take_off(registry, mapping);
+	mapping_remove(registry, mapping);
 	if (!allocation->open && !allocation->named)
 		mapping_forget_grants(registry, mapping); /* the whole allocation is freed below, with its buffers */
 	while (mapping->grants) {
@@ -518,7 +519,7 @@ void mappings_free(struct registry *registry, struct session_mappings *mappings)
 	struct mapping *mapping, *next;
 
 	HASH_ITER(hh, mappings->by_id, mapping, next) {
-		mapping_take_off(registry, mapping);
+		mapping_remove(registry, mapping);
 		mapping_forget_grants(registry, mapping);
 		charge_release(&mapping->charge, registry->accounting);
 		free(mapping);

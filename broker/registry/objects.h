@@ -47,7 +47,7 @@ struct buffer {
 	unsigned           orphaned;    /* number of grants under orphaned mappings */
 	unsigned           writers;     /* number of grants with GPUB_WRITE */
 	uid_t              owner;
-	uint32_t           tenure;     /* how many owners it had before: tickets of an earlier owner are void */
+	uint32_t           owner_changes; /* how often the owner has changed: tickets of an earlier owner are void */
 	gid_t              group;
 	unsigned           mode, flags;
 	gpub_layout       *layout;     /* NULL: nothing is said of its bytes */

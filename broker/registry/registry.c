@@ -430,7 +430,7 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 	if (error)
 		return error;
 	buffer->owner = owner;
-	buffer->tenure++;
+	buffer->owner_changes++;
 	tracked_changed(registry->tracking, &buffer->tracked);
 	return 0;
 }

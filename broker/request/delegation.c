@@ -230,7 +230,7 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	memcpy(made.instance, broker->board->header->instance_id, sizeof made.instance);
 	randombytes_buf(made.id, sizeof made.id);
 	made.serial = buffer->serial;
-	made.tenure = buffer->tenure;
+	made.owner_changes = buffer->owner_changes;
 	made.expires_ms = issue->lifetime_ms ? now_ms(CLOCK_OF_TICKETS) + issue->lifetime_ms : 0;
 	once_drop_expired(broker, buffer->owner);
 	if (made.once)
@@ -247,7 +247,8 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 
 /* ---- redeeming ---- */
 
-static int refuse(struct session *session, uint64_t *counter, int error, const char *text)
+/* Counts and reports a ticket that is refused. Returns error with the message set. counter: for the reason. */
+static int ticket_refuse(struct session *session, uint64_t *counter, int error, const char *text)
 {
 	const struct counters *counters = &session->broker->counters;
 
@@ -269,9 +270,9 @@ static int check_stamp(struct session *session, const struct ticket *ticket)
 	if (ticket_is_genuine(ticket, broker->delegation->key))
 		return 0;
 	if (memcmp(ticket->instance, broker->board->header->instance_id, sizeof ticket->instance))
-		return refuse(session, &broker->counters.tickets_foreign, -EKEYREJECTED,
+		return ticket_refuse(session, &broker->counters.tickets_foreign, -EKEYREJECTED,
 			      "another broker issued this ticket, or an earlier run of this one: ask for a new one");
-	return refuse(session, &broker->counters.tickets_forged, -EKEYREJECTED,
+	return ticket_refuse(session, &broker->counters.tickets_forged, -EKEYREJECTED,
 		      "the ticket is not what this broker issued: copy it whole, or ask for a new one");
 }
 
@@ -285,19 +286,19 @@ int delegation_check(struct session *session, const struct ticket *ticket, struc
 	if (error)
 		return error;
 	if (ticket->uid != TICKET_ANY_USER && ticket->uid != session->who.uid)
-		return refuse(session, &counters->tickets_foreign, -EKEYREJECTED,
+		return ticket_refuse(session, &counters->tickets_foreign, -EKEYREJECTED,
 			      "the ticket is for another user: ask for one of your own");
 	if (is_past(ticket->expires_ms))
-		return refuse(session, &counters->tickets_expired, -EKEYEXPIRED, "the ticket has expired: ask for a new one");
+		return ticket_refuse(session, &counters->tickets_expired, -EKEYEXPIRED, "the ticket has expired: ask for a new one");
 	buffer = registry_find_serial(broker->registry, ticket->serial);
 	if (!buffer)
-		return refuse(session, &counters->tickets_stale, -ESTALE,
+		return ticket_refuse(session, &counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer was unlinked: ask for one for the new buffer");
-	if (ticket->tenure != buffer->tenure)
-		return refuse(session, &counters->tickets_stale, -ESTALE,
+	if (ticket->owner_changes != buffer->owner_changes)
+		return ticket_refuse(session, &counters->tickets_stale, -ESTALE,
 			      "the ticket's buffer has another owner now: ask that one for a new ticket");
 	if (ticket->once && !once_find(broker->delegation, ticket))
-		return refuse(session, &counters->tickets_used, -EKEYREJECTED,
+		return ticket_refuse(session, &counters->tickets_used, -EKEYREJECTED,
 			      "the ticket was good once and has been redeemed: ask for a new one");
 	*result = buffer;
 	return session->who.uid == buffer->owner ? 0 : registry_may_part(buffer);

@@ -16,7 +16,7 @@
 #include "common/error.h"
 #include "waiting.h"
 
-#define WAITS_MAX 1024 /* limit: waits for names of one session */
+#define SESSION_WAITS_MAX 1024 /* most waits for names of one session */
 
 /* The waits for one name. Exists while there is one. */
 struct name_queue {
@@ -146,9 +146,9 @@ static int name_enter(struct name_wait *wait, const struct wait_kind *kind, stru
 
 	if (error)
 		return error;
-	if (wait->wait.waiter->names >= WAITS_MAX)
+	if (wait->wait.waiter->names >= SESSION_WAITS_MAX)
 		error = error_set(-EDQUOT, "a session may have %d acquires wait and this one has %u: let some end first",
-				  WAITS_MAX, wait->wait.waiter->names);
+				  SESSION_WAITS_MAX, wait->wait.waiter->names);
 	else if (!(wait->queue = queue_get(broker->waiting, wait->name)))
 		error = error_set(-ENOMEM, "the broker is out of memory");
 	if (error) {

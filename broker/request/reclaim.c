@@ -57,7 +57,7 @@ static void release_done(struct job *job)
 	/* last, so that the status file shows the freed memory before a drain is answered */
 	while ((serial = registry_forget(broker->registry, &buffers)))
 		drain_ended(broker, serial);
-	pool_came(broker, device);
+	pool_wake(broker, device);
 }
 
 void reclaim_release(void *context, struct allocation *allocation)
@@ -95,7 +95,7 @@ static void clean_done(struct job *job)
 	broker_changed(broker);
 	memory_cleaned(broker->memory, job->subject, job->range, job->error);
 	drain_ended(broker, job->serial);
-	pool_came(broker, job->device); /* the allocation may be idle now, so that it can be evicted for a create */
+	pool_wake(broker, job->device); /* the allocation may be idle now, so that it can be evicted for a create */
 	free(job);
 }
 

@@ -54,7 +54,8 @@ static void answer_send(int sock, int error, const char *text, size_t used)
 	close(sock);
 }
 
-static void refuse(int sock, const char *text)
+/* Answers a worker that may not join, with the reason, and closes its socket. */
+static void worker_refuse(int sock, const char *text)
 {
 	answer_send(sock, -EPROTO, text, strlen(text) + 1);
 }
@@ -68,7 +69,7 @@ static void worker_release(struct joined_worker *worker)
 
 	worker->sock = -1;
 	if (joined->place(joined->context, worker->rank, worker->pid)) {
-		refuse(sock, error_text());
+		worker_refuse(sock, error_text());
 		return;
 	}
 	used = children_environment(joined->children, worker->rank, text);
@@ -190,7 +191,7 @@ static void on_request(evutil_socket_t fd, short what, void *argument)
 	if (!refused)
 		refused = worker_add(joined, fd, request.rank);
 	if (refused)
-		refuse(fd, refused);
+		worker_refuse(fd, refused);
 	else if (joined->released)
 		worker_release(&joined->workers[request.rank]);
 }
@@ -332,7 +333,7 @@ static void tell_waiting(struct joined *joined, const char *text)
 {
 	for (unsigned rank = 1; joined->workers && rank < joined->job->size; rank++)
 		if (joined->workers[rank].sock >= 0) {
-			refuse(joined->workers[rank].sock, text);
+			worker_refuse(joined->workers[rank].sock, text);
 			joined->workers[rank].sock = -1;
 		}
 }

@@ -34,7 +34,7 @@ _Static_assert(DESCRIPTORS == OUTBOX_UNREAD, "what the kernel holds for sessions
 /* ---- refusing ---- */
 
 /* Sends a REFUSED and makes an event. who: the client; all zeroes if the connection was refused before it was known. */
-static void refuse(struct broker *broker, int fd, int error, const struct event_party *who)
+static void refusal_send(struct broker *broker, int fd, int error, const struct event_party *who)
 {
 	struct wire_message message;
 
@@ -51,14 +51,14 @@ void connection_refuse(struct broker *broker, int fd, int error)
 {
 	static const struct event_party nobody;
 
-	refuse(broker, fd, error, &nobody);
+	refusal_send(broker, fd, error, &nobody);
 }
 
 void greeting_reject(struct session *session, int error)
 {
 	const struct event_party who = SESSION_PARTY(session);
 
-	refuse(session->broker, session->fd, error, &who);
+	refusal_send(session->broker, session->fd, error, &who);
 	session_free(session);
 }
 

@@ -28,7 +28,8 @@ static void nap(void)
 	nanosleep(&pause, NULL);
 }
 
-static int refuse(const char *instance, const char *why)
+/* Returns -EBADMSG with the error message that the file is no status file, and why. */
+static int file_error(const char *instance, const char *why)
 {
 	return error_set(-EBADMSG, SHM_DIR STATUS_PREFIX "%s is no status file of a broker: %s", instance, why);
 }
@@ -41,7 +42,7 @@ static int length_check(const char *instance, const struct status_header *header
 	char length[SIZE_TEXT_MAX];
 
 	if (header->records > STATUS_RECORDS_MAX)
-		return refuse(instance, "it has more records than any broker's");
+		return file_error(instance, "it has more records than any broker's");
 	if (header->records * STATUS_RECORD_SIZE <= SHOW_OTHERS_MAX || !owner || owner == geteuid())
 		return 0;
 	return error_set(-EFBIG, SHM_DIR STATUS_PREFIX "%s has %s of records, and of another user's %u MiB are read at most: "
@@ -53,7 +54,7 @@ static int length_check(const char *instance, const struct status_header *header
 static int header_check(const char *instance, const struct status_header *header, uid_t owner)
 {
 	if (header->magic != STATUS_MAGIC)
-		return refuse(instance, "its first bytes are not a status file's");
+		return file_error(instance, "its first bytes are not a status file's");
 	if (!status_format_is_known(header->format) || header->counters_count != sizeof header->counters / sizeof(uint64_t))
 		return error_set(-EBADMSG, "the broker '%s' writes status format %u.%u, and this broker-status reads %d.%zu: "
 					   "use the one that came with the broker",
@@ -238,7 +239,7 @@ static int read_all(struct shown *shown, const char *instance, int fd, struct st
 
 	snprintf(shown->instance, sizeof shown->instance, "%s", instance);
 	if (fstat(fd, st) || !S_ISREG(st->st_mode))
-		return refuse(instance, "it is not a plain file");
+		return file_error(instance, "it is not a plain file");
 	shown->owner = st->st_uid;
 	error = read_header(shown, fd);
 	return error ? error : read_records(shown, fd);
@@ -279,7 +280,7 @@ static int open_error(const char *instance, int error)
 					"group, or root",
 				 instance);
 	case ELOOP:
-		return refuse(instance, "it is a symbolic link");
+		return file_error(instance, "it is a symbolic link");
 	default:
 		return error_set(error, SHM_DIR STATUS_PREFIX "%s cannot be opened: %s", instance, strerror(-error));
 	}

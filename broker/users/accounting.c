@@ -33,17 +33,17 @@ static const struct {
 	[RESOURCE_QUEUED] = { "queued", NULL, "of unread messages", NULL, true },
 };
 
-#define GREETINGS_MAX 1024 /* the default limit of sessions, too, because all ranks of a job may connect at once */
-#define TICKETS_MAX   4096
-#define WAITS_MAX     8192
+#define GREETINGS_DEFAULT 1024 /* the default limit of sessions, too, because all ranks of a job may connect at once */
+#define TICKETS_DEFAULT   4096
+#define WAITS_DEFAULT     8192
 
 void quota_init(struct quota *quota)
 {
 	for (int i = 0; i < RESOURCES; i++)
 		quota->limit[i] = QUOTA_NONE;
-	quota->limit[RESOURCE_GREETINGS] = GREETINGS_MAX;
-	quota->limit[RESOURCE_TICKETS] = TICKETS_MAX;
-	quota->limit[RESOURCE_WAITS] = WAITS_MAX;
+	quota->limit[RESOURCE_GREETINGS] = GREETINGS_DEFAULT;
+	quota->limit[RESOURCE_TICKETS] = TICKETS_DEFAULT;
+	quota->limit[RESOURCE_WAITS] = WAITS_DEFAULT;
 	quota->requests = QUOTA_NONE;
 }
 

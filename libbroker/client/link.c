@@ -134,20 +134,20 @@ bool link_watch_for(struct link *link, uint32_t events)
 static int sleep_on(struct link *link, int fd, int timeout_ms, bool *ready)
 {
 	struct pollfd on[2] = { { .fd = fd, .events = POLLIN }, { .fd = link->trip[0].fd } };
-	int came = poll(on, 2, timeout_ms);
+	int count = poll(on, 2, timeout_ms);
 
 	if (on[1].revents)
 		atomic_store(&link->lost, true);
 	*ready = on[0].revents & POLLIN;
-	return came;
+	return count;
 }
 
 bool link_sleep(struct link *link, int timeout_ms)
 {
 	bool ready;
-	int came = sleep_on(link, link->watch, timeout_ms < 0 ? link->look_ms : timeout_ms, &ready);
+	int count = sleep_on(link, link->watch, timeout_ms < 0 ? link->look_ms : timeout_ms, &ready);
 
-	if (came || timeout_ms >= 0)
+	if (count || timeout_ms >= 0)
 		link->look_ms = LOOK_FIRST_MS;
 	else if (link->look_ms < LOOK_LAST_MS)
 		link->look_ms *= 4;

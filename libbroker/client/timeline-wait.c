@@ -222,7 +222,8 @@ static bool is_lost(const struct timeline_map *map)
 	return atomic_load(&map->client->guard->state) != CLIENT_OPEN;
 }
 
-static int refuse(const struct timeline_map *map)
+/* Returns the error, with its message, for a stream that waits for a value that nobody will signal. */
+static int abandoned_error(const struct timeline_map *map)
 {
 	if (is_lost(map))
 		return error_set(-ECONNRESET, "the broker is gone, and a stream waits for a timeline: %llu is reached, %llu awaited. "
@@ -255,7 +256,7 @@ static int look(struct timeline_watch *watch)
 		watch->until = client_deadline(timeline_abandon_ms);
 		return !awaited;
 	}
-	return client_past(&watch->until) ? refuse(abandoned) : 0;
+	return client_past(&watch->until) ? abandoned_error(abandoned) : 0;
 }
 
 int timeline_waits_ended(void *watch)

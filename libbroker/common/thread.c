@@ -45,7 +45,8 @@ static bool stack_fits(size_t size)
 	return stack != MAP_FAILED && !munmap(stack, size);
 }
 
-static int refuse(int error, size_t size)
+/* Returns -error with a message that says why a thread with a stack of `size` bytes cannot start. */
+static int start_error(int error, size_t size)
 {
 	struct rlimit threads = { .rlim_cur = RLIM_INFINITY };
 	char stack[SIZE_TEXT_MAX], limit[32] = "unlimited";
@@ -74,7 +75,7 @@ int thread_start(pthread_t *thread, void *(*function)(void *), void *argument)
 	int error = pthread_attr_init(&attributes);
 
 	if (error)
-		return refuse(error, size);
+		return start_error(error, size);
 	error = pthread_attr_setstacksize(&attributes, size);
 	if (!error) {
 		sigfillset(&all);
@@ -83,5 +84,5 @@ int thread_start(pthread_t *thread, void *(*function)(void *), void *argument)
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
 	}
 	pthread_attr_destroy(&attributes);
-	return error ? refuse(error, size) : 0;
+	return error ? start_error(error, size) : 0;
 }

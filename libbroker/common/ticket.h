@@ -25,7 +25,7 @@ struct ticket {
 	uint64_t serial;       /* of the buffer */
 	uint64_t expires_ms;   /* time of CLOCK_BOOTTIME; 0: the ticket expires with its buffer */
 	uint32_t uid;          /* the user who may redeem the ticket; TICKET_ANY_USER: any holder */
-	uint32_t tenure;       /* number of earlier owners of the buffer at issue; a new owner makes the ticket void */
+	uint32_t owner_changes; /* of the buffer at issue: how often its owner had changed */
 	uint8_t  rights, once, reserved[6]; /* GPUB_READ, GPUB_WRITE; once 1: can be redeemed once */
 	uint8_t  stamp[TICKET_STAMP_SIZE];
 };
