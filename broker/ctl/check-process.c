@@ -159,17 +159,17 @@ static const struct own_limit {
 void check_limits(struct exam *exam)
 {
 	struct rlimit limit;
-	bool suffices = true;
+	bool is_enough = true;
 
 	for (size_t i = 0; i < sizeof own_limits / sizeof *own_limits; i++) {
 		const struct own_limit *row = &own_limits[i];
 
 		if (getrlimit(row->resource, &limit) || limit.rlim_cur >= (exam->host ? row->least_host : row->least))
 			continue;
-		suffices = false;
+		is_enough = false;
 		warn(row->remedy, "this process may have only %llu %s: %s", (unsigned long long)limit.rlim_cur,
 		     row->name, row->why);
 	}
-	if (suffices)
+	if (is_enough)
 		ok("this process may have enough descriptors, locked memory and addresses");
 }
