@@ -6,18 +6,18 @@
  * acquire a buffer by name, run kernels on it, and return it; see gpubroker(7) for the concepts.
  *
  * Conventions that hold for every function here, unless its comment says otherwise:
- *   - It returns 0, or a negative errno; gpub_strerror_last() then returns an error message that says what failed, why, and
- *     how to fix it. Outputs are untouched on failure.
+ *   - It returns 0, or a negative errno; gpub_strerror_last() then returns an error message that says what failed, why,
+ *     and how to fix it. Outputs are untouched on failure.
  *   - It may be called from any thread at any time, also from several at once, but not from a signal
  *     handler and not from a function that CUDA calls (cudaLaunchHostFunc).
  *   - It is not a cancellation point: pthread_cancel() of a thread that is in it takes effect after it returns.
  *   - It leaves the caller's current CUDA device and context as they were, and never disturbs a graph
  *     capture that this thread or another one has begun.
  *   - In a child that was forked after gpub_connect() it returns -ECHILD and touches nothing: exec, then connect.
- *   - Once the broker is gone it returns -ECONNRESET, but leases can still be returned. Mapped memory stays readable until it
- *     is closed.
- *   - Sizes are bytes; times are milliseconds. A stream is a cudaStream_t passed as void *, on the host device one made by
- *     gpub_stream_create(). NULL is the legacy default stream.
+ *   - Once the broker is gone it returns -ECONNRESET, but leases can still be returned. Mapped memory stays readable
+ *     until it is closed.
+ *   - Sizes are bytes; times are milliseconds. A stream is a cudaStream_t passed as void *, on the host device one made
+ *     by gpub_stream_create(). NULL is the legacy default stream.
  */
 #ifndef GPUBROKER_H
 #define GPUBROKER_H
@@ -74,7 +74,8 @@ typedef struct gpub_client gpub_client;
  * back; from then on the others are refused with -ESTALE.
  */
 typedef struct gpub_lease {
-	void        *ptr;    /* device pointer; a host pointer on the host device. Leases with and without GPUB_WRITE may differ in it */
+	/* device pointer; a host pointer on the host device. Leases with and without GPUB_WRITE may differ in it */
+	void        *ptr;
 	uint64_t     size;   /* bytes that may be used */
 	int32_t      device; /* CUDA ordinal in this process, GPUB_HOST on the host device */
 	uint32_t     rights; /* bits GPUB_READ, GPUB_WRITE, and GPUB_MINE if the acquire demanded it (gpub_acquire()) */
@@ -254,8 +255,8 @@ int gpub_chown(gpub_client *client, const char *name, uint32_t owner, uint32_t g
  * sealed buffer. Leases with GPUB_WRITE that this client holds can still be returned, and their device work may still
  * write: return them and wait for their work before this call, which waits for neither. Prevents mistakes and stops no
  * attacker, because CUDA IPC maps all memory writable.
- *   -EBUSY   another session has mapped it with GPUB_WRITE (gpub_trim() there ends that), or this session has by a ticket
- *            or under a name that the buffer had before; the message says which
+ *   -EBUSY   another session has mapped it with GPUB_WRITE (gpub_trim() there ends that), or this session has by a
+ *            ticket or under a name that the buffer had before; the message says which
  *   -EACCES  this user is not the buffer's owner, root or the broker's user
  *   -ENOENT  there is no such buffer
  */
@@ -281,7 +282,8 @@ int gpub_rename(gpub_client *client, const char *name, const char *to, unsigned 
  * memory as gpub_create() does, with timeout_ms as in gpub_spec. A buffer shrinks only while no process maps it; memory
  * goes back to the device in the steps in which the buffer grew. Where memory is short, or to shrink, the call closes
  * this client's own unused mappings first, as gpub_trim() does. The owner, root and the broker's user may.
- *   -EINVAL  the buffer has no reserve, or size is 0     -ENOSPC  size is beyond the reserve, or the buffer has grown 31 times
+ *   -EINVAL  the buffer has no reserve, or size is 0
+ *   -ENOSPC  size is beyond the reserve, or the buffer has grown 31 times
  *   -EBUSY   to shrink: a process maps it, which the message names; or it is being resized
  *   -ENOMEM  device full (after timeout_ms)     -EDQUOT     -EROFS  the buffer is sealed     -EACCES     -ENOENT
  */
@@ -438,13 +440,15 @@ typedef struct gpub_ticket_terms {
  *   -EACCES  not the owner     -EINVAL  rights none or unknown, bad terms     -ENOENT     -EDQUOT
  *   -EBUSY   for another user, and the buffer shares its memory: create it with GPUB_DEDICATED
  */
-int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, const gpub_ticket_terms *terms, char *text);
+int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, const gpub_ticket_terms *terms,
+		      char *text);
 
 /*
  * Holds the buffer that a ticket is for, with all rights that the ticket gives, for the calling thread's current
  * device, and fills *lease. Each call asks the broker and maps the buffer: keep the lease and gpub_renew() it.
- *   -EKEYREJECTED  forged or cut off, another broker's, for another user, or redeemed before     -EKEYEXPIRED  it has expired
- *   -ESTALE  its buffer was unlinked     -EBUSY  it is another user's and shares its memory     -ENODEV     -ENOMEM     -EDQUOT
+ *   -EKEYREJECTED  forged or cut off, another broker's, for another user, or redeemed before
+ *   -EKEYEXPIRED  it has expired     -ESTALE  its buffer was unlinked
+ *   -EBUSY  it is another user's and shares its memory     -ENODEV     -ENOMEM     -EDQUOT
  */
 int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease);
 
@@ -560,8 +564,8 @@ int gpub_host_alloc(gpub_client *client, uint64_t size, void **ptr);
 
 /*
  * Frees memory of gpub_host_alloc(). Every copy and kernel that uses it must be done. Waits for all that runs on the
- * devices, as gpub_trim() does. Memory that is not freed before gpub_disconnect() stays until the process ends. -EINVAL:
- * ptr is not from gpub_host_alloc(). NULL is ignored.
+ * devices, as gpub_trim() does. Memory that is not freed before gpub_disconnect() stays until the process ends.
+ * -EINVAL: ptr is not from gpub_host_alloc(). NULL is ignored.
  */
 int gpub_host_free(gpub_client *client, void *ptr);
 

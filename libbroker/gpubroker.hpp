@@ -2,8 +2,8 @@
 /*
  * gpubroker.hpp - gpubroker.h for C++: connections and leases that end by themselves, leases as arrays.
  *
- * This header is optional, and needs no CUDA: gpubroker-cuda.h includes it. All functions are inline. C++11; mdspan() where
- * the standard library has <mdspan>. Functions return what the C functions return, and throw nothing.
+ * This header is optional, and needs no CUDA: gpubroker-cuda.h includes it. All functions are inline. C++11; mdspan()
+ * where the standard library has <mdspan>. Functions return what the C functions return, and throw nothing.
  *
  *     gpub::client client;                                   // before its leases: they end first
  *     gpub::lease  u;
@@ -43,7 +43,8 @@
 namespace gpub {
 
 /*
- * A connection that ends itself. It can be moved but not copied. Its leases must end before it does: declare them after it.
+ * A connection that ends itself. It can be moved but not copied. Its leases must end before it does: declare them after
+ * it.
  */
 class client {
 public:
@@ -115,8 +116,8 @@ template <typename T> inline span<T> lease_as(const gpub_lease &lease)
 }
 
 /*
- * gpub_layout.code and bits of an element of type T: numbers, bool and std::complex. Specialise it for other types, such as
- * __half, by deriving from element_of.
+ * gpub_layout.code and bits of an element of type T: numbers, bool and std::complex. Specialise it for other types,
+ * such as __half, by deriving from element_of.
  */
 template <unsigned Code, std::size_t Bytes> struct element_of {
 	static constexpr std::uint8_t code = Code;
@@ -134,8 +135,8 @@ template <typename T> struct element<std::complex<T>> : element_of<GPUB_COMPLEX,
 
 #ifdef __cpp_lib_mdspan
 /*
- * What gpub_acquire_as() expects of a buffer that mdspan<T, Extents>() can show: a dynamic extent may be any. Its message
- * names what a buffer is instead.
+ * What gpub_acquire_as() expects of a buffer that mdspan<T, Extents>() can show: a dynamic extent may be any. Its
+ * message names what a buffer is instead.
  */
 template <typename T, typename Extents> inline gpub_expectation expect()
 {
@@ -149,7 +150,8 @@ template <typename T, typename Extents> inline gpub_expectation expect()
 	layout.lanes = 1;
 	layout.ndim = Extents::rank();
 	for (std::size_t i = 0; i < Extents::rank(); i++)
-		layout.shape[i] = Extents::static_extent(i) == std::dynamic_extent ? GPUB_ANY_EXTENT : Extents::static_extent(i);
+		layout.shape[i] =
+			Extents::static_extent(i) == std::dynamic_extent ? GPUB_ANY_EXTENT : Extents::static_extent(i);
 	return expectation;
 }
 
@@ -251,15 +253,16 @@ public:
 
 #ifdef __cpp_lib_mdspan
 	/*
-	 * The buffer as an array of its shape. Empty if the buffer's layout has another element type, rank or static extent, if
-	 * T is not const and the lease has no GPUB_WRITE, or if nothing is held. Only device code may use its elements, but on
-	 * the host device. It is valid as long as the lease.
+	 * The buffer as an array of its shape. Empty if the buffer's layout has another element type, rank or static
+	 * extent, if T is not const and the lease has no GPUB_WRITE, or if nothing is held. Only device code may use
+	 * its elements, but on the host device. It is valid as long as the lease.
 	 */
 	template <typename T, typename Extents> std::optional<std::mdspan<T, Extents>> mdspan() const
 	{
 		gpub_layout layout;
 
-		if (!held_ || (!std::is_const_v<T> && !(value_.rights & GPUB_WRITE)) || gpub_lease_layout(&value_, &layout))
+		if (!held_ || (!std::is_const_v<T> && !(value_.rights & GPUB_WRITE)) ||
+		    gpub_lease_layout(&value_, &layout))
 			return std::nullopt;
 		if (std::optional<Extents> extents = layout_extents<T, Extents>(layout))
 			return std::mdspan<T, Extents>(static_cast<T *>(value_.ptr), *extents);

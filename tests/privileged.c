@@ -109,7 +109,8 @@ int privileged_run(const char *path, const struct privileged_order *order, char 
 
 static bool copy_self(const char *path, mode_t mode)
 {
-	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+	    to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	ssize_t sent;
 
 	do
@@ -167,7 +168,8 @@ _Noreturn static void lure_serve(const char *path, uid_t user, int caught)
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	snprintf(sun.sun_path, sizeof sun.sun_path, "%s", path);
-	if (sock < 0 || (user != geteuid() && (setgroups(0, NULL) || setresgid(user, user, user) || setresuid(user, user, user))))
+	if (sock < 0 ||
+	    (user != geteuid() && (setgroups(0, NULL) || setresgid(user, user, user) || setresuid(user, user, user))))
 		_exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGALRM, SIG_DFL);

@@ -2,8 +2,8 @@
 /*
  * privileged.h - a program with more rights than who starts it, and a server of that user's that waits for it.
  *
- * The program is a copy of the test itself, made set-user-ID or set-group-ID by root; whoever starts it chooses its environment
- * and its arguments. Owns the copies' directory.
+ * The program is a copy of the test itself, made set-user-ID or set-group-ID by root; whoever starts it chooses its
+ * environment and its arguments. Owns the copies' directory.
  */
 #ifndef GPUB_TESTS_PRIVILEGED_H
 #define GPUB_TESTS_PRIVILEGED_H
@@ -14,8 +14,8 @@
 #define PRIVILEGED_PATH_SIZE 64
 
 /*
- * As root, where another user may start it: a copy of this program, root's and of root's group, with that mode. False: set-user-ID
- * programs do not work here, or there is no place for one.
+ * As root, where another user may start it: a copy of this program, root's and of root's group, with that mode. False:
+ * set-user-ID programs do not work here, or there is no place for one.
  */
 bool privileged_install(char path[PRIVILEGED_PATH_SIZE], mode_t mode);
 
@@ -41,7 +41,10 @@ struct privileged_order {
 /* Starts it, and waits: the library's error, and its message. */
 int privileged_run(const char *path, const struct privileged_order *order, char text[512]);
 
-/* A server of that user's, at directory/gpubroker/socket, which hangs up on everybody. Its process, which dies with this one. */
+/*
+ * A server of that user's, at directory/gpubroker/socket, which hangs up on everybody. Its process, which dies with
+ * this one.
+ */
 pid_t lure_start(const char *directory, uid_t user, int *caught);
 
 /* A module of that user's, by the name LURE_MODULE in that directory. */

@@ -4,12 +4,13 @@
  *
  *     supervisor SECONDS COMMAND [ARGUMENT ...]
  *
- * A child subreaper: whoever loses its parent below it becomes its child, whatever its session, process group or user is.
- * So it needs no list of what a test starts: after the test it kills its own children until it has none. There are two of
- * it, one the parent of the other, so that SIGKILL may hit any one process: a test that loses its supervisor is killed, and
- * the outer one kills what the inner one would have. Ends with whoever started it, past SECONDS (exit 124), and when it is
- * told to: the test is sent SIGTERM then, and SIGKILL after GRACE_SECONDS. Otherwise its exit status is the test's, as a
- * shell gives it. The test starts with all signals as by default, whatever the caller ignores or blocks. Never touches a process that is not its own child.
+ * A child subreaper: whoever loses its parent below it becomes its child, whatever its session, process group or user
+ * is. So it needs no list of what a test starts: after the test it kills its own children until it has none. There are
+ * two of it, one the parent of the other, so that SIGKILL may hit any one process: a test that loses its supervisor is
+ * killed, and the outer one kills what the inner one would have. Ends with whoever started it, past SECONDS (exit 124),
+ * and when it is told to: the test is sent SIGTERM then, and SIGKILL after GRACE_SECONDS. Otherwise its exit status is
+ * the test's, as a shell gives it. The test starts with all signals as by default, whatever the caller ignores or
+ * blocks. Never touches a process that is not its own child.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -214,8 +215,8 @@ static void split(int number, time_t seconds, time_t grace, char **command)
 }
 
 /*
- * For the test, which does not depend on its caller (nohup(1), a shell's background), and for waitpid(): of children of whom
- * SIGCHLD is ignored it says nothing.
+ * For the test, which does not depend on its caller (nohup(1), a shell's background), and for waitpid(): of children of
+ * whom SIGCHLD is ignored it says nothing.
  */
 static void use_default_signals(void)
 {

@@ -99,8 +99,11 @@ static enum piece piece_measure(const char *text, size_t *length)
 static int piece_check(enum piece piece, const char *text, size_t length, const char *path, unsigned line)
 {
 	if (piece == PIECE_OPEN)
-		return error_set(-EINVAL, "%s:%u: the %s that begins in this line is never closed: add '%.2s'", path, line,
-				 *text == '/' ? "comment" : "text", *text == '/' ? "*/" : *text == '"' ? "\"" : "'");
+		return error_set(-EINVAL, "%s:%u: the %s that begins in this line is never closed: add '%.2s'", path,
+				 line, *text == '/' ? "comment" : "text",
+				 *text == '/' ? "*/" :
+				 *text == '"' ? "\"" :
+						"'");
 	if (piece != PIECE_COMMENT && memchr(text, '$', length))
 		return error_set(-EINVAL, "%s:%u: there is a '$', but variables are not expanded here: write the value",
 				 path, line);

@@ -6,7 +6,9 @@
 #include <search.h>
 #include <stddef.h>
 
-/* Compares by time; then by address, so that tdelete(3) finds the one of several deadlines of one time that is meant. */
+/*
+ * Compares by time; then by address, so that tdelete(3) finds the one of several deadlines of one time that is meant.
+ */
 static int compare(const void *a, const void *b)
 {
 	const struct deadline *one = a, *other = b;

@@ -28,7 +28,8 @@ static void on_log(int severity, const char *text)
 static void on_failure(int code)
 {
 	(void)code;
-	log_say("the event loop cannot go on (libevent: %s): allow more open files (ulimit -n, LimitNOFILE=), or free memory",
+	log_say("the event loop cannot go on (libevent: %s): allow more open files (ulimit -n, LimitNOFILE=), or free "
+		"memory",
 		failure.cause);
 	failure.clean(failure.context);
 	_exit(failure.exit_code);

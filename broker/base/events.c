@@ -113,8 +113,8 @@ static void happened_again(struct broker *broker, const struct broker_event *eve
 	unsigned lines = event_rows[event->kind].lines;
 
 	window_follow(events);
-	if (events->record &&
-	    (event_rows[event->kind].part != EVENT_REFUSED || allows(events, &class->entries, EVENT_ENTRIES, &class->entries_left)))
+	if (events->record && (event_rows[event->kind].part != EVENT_REFUSED ||
+			       allows(events, &class->entries, EVENT_ENTRIES, &class->entries_left)))
 		events->record(broker, event);
 	if (log_shows(level) && (!lines || allows(events, &class->lines, lines, &class->lines_left)))
 		say(event, level, true);

@@ -113,7 +113,8 @@ void log_tell_left_out(void)
 		tell_left_out(0);
 }
 
-void log_fields(enum log_level least, bool of_client, const struct journal_field *fields, unsigned count, const char *text)
+void log_fields(enum log_level least, bool of_client, const struct journal_field *fields, unsigned count,
+		const char *text)
 {
 	int wait_ms = of_client ? 0 : patience_ms;
 

@@ -33,7 +33,8 @@ enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
 void log_write(enum log_level least, bool of_client, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Does what log_write() does for a finished text, which goes to the journal with `count` fields. */
-void log_fields(enum log_level least, bool of_client, const struct journal_field *fields, unsigned count, const char *text);
+void log_fields(enum log_level least, bool of_client, const struct journal_field *fields, unsigned count,
+		const char *text);
 
 /* Sends lines to systemd's journal from now on, if stderr is connected to the journal. */
 void log_journal(void);

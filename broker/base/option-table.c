@@ -100,7 +100,7 @@ int option_table_read(const struct option_table *table, void *options, uint32_t 
 		result = row_take(table, row, options, optarg);
 	}
 	if (!result && table->words == WORDS_BOUNDED && argc - optind > table->words_max)
-		return error_set(-EINVAL, "'%.40s' is one word too many: see %s --help", argv[optind + table->words_max],
-				 table->program);
+		return error_set(-EINVAL, "'%.40s' is one word too many: see %s --help",
+				 argv[optind + table->words_max], table->program);
 	return result;
 }

@@ -19,8 +19,10 @@ int streams_fill(void)
 			continue;
 		/* lower descriptors are open, so open(2) returns `stream` */
 		if (open("/dev/null", flags) < 0)
-			return error_set(-errno, "descriptor %d is closed, and /dev/null cannot be opened in its place: %m; open "
-						 "it for the program, or provide /dev/null", stream);
+			return error_set(-errno,
+					 "descriptor %d is closed, and /dev/null cannot be opened in its place: %m; "
+					 "open it for the program, or provide /dev/null",
+					 stream);
 	}
 	return 0;
 }

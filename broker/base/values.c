@@ -136,7 +136,8 @@ static int take_id(uint32_t *field, const char *text, const char *what, bool fou
 	uint64_t number = named;
 
 	if (!found && number_parse(text, what, 0, UINT32_MAX - 1, &number))
-		return error_set(-EINVAL, "there is no %s '%.40s' here: correct the name, or write a number", what, text);
+		return error_set(-EINVAL, "there is no %s '%.40s' here: correct the name, or write a number", what,
+				 text);
 	*field = (uint32_t)number;
 	return 0;
 }
@@ -174,8 +175,10 @@ int take_amount(void *field, const char *text)
 	int error;
 
 	if (length >= sizeof what)
-		return error_set(-EINVAL, "'%.40s...' is too long: write SIZE, a layout such as f32[1024,1024], or one of them and "
-					  "@DEVICE", text);
+		return error_set(-EINVAL,
+				 "'%.40s...' is too long: write SIZE, a layout such as f32[1024,1024], or one of them "
+				 "and @DEVICE",
+				 text);
 	snprintf(what, sizeof what, "%.*s", (int)length, text);
 	error = strchr(what, '[') ? take_layout(&made, what) : size_parse(what, &made.size);
 	if (!error && text[length])

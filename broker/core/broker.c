@@ -539,7 +539,8 @@ void broker_pass(struct broker *broker, bool wait)
  */
 static bool is_busy(const struct broker *broker)
 {
-	return broker->config->poll_us && now_ns(CLOCK_MONOTONIC) - broker->received < broker->config->poll_us * UINT64_C(1000);
+	return broker->config->poll_us &&
+	       now_ns(CLOCK_MONOTONIC) - broker->received < broker->config->poll_us * UINT64_C(1000);
 }
 
 void broker_quit(void *broker)

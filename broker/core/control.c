@@ -98,8 +98,8 @@ const char *control_account(const struct broker *broker, char text[CONTROL_ACCOU
 	char bytes[SIZE_TEXT_MAX], freed[SIZE_TEXT_MAX];
 
 	snprintf(text, CONTROL_ACCOUNT_MAX,
-		 "buffers %llu created, %llu freed; memory %s allocated, %s freed; mappings %llu given, %llu returned, %llu "
-		 "ended by death; %s",
+		 "buffers %llu created, %llu freed; memory %s allocated, %s freed; mappings %llu given, %llu returned, "
+		 "%llu ended by death; %s",
 		 (unsigned long long)c->buffers_created, (unsigned long long)broker_buffers_ended(broker),
 		 size_format(c->bytes_made, bytes), size_format(c->bytes_freed, freed),
 		 (unsigned long long)c->mappings_opened, (unsigned long long)c->mappings_closed,

@@ -56,12 +56,13 @@ static const char *by_group(const struct stat *st, char text[ACCESS_TEXT_MAX])
 		snprintf(name, sizeof name, "%.32s", user->pw_name);
 	name_group(st->st_gid, group_name);
 	if (listed)
-		snprintf(text, ACCESS_TEXT_MAX, "%s is in the group %s, which may use it, but was put there after this process's "
-						"session began: log in anew, or try newgrp %s",
+		snprintf(text, ACCESS_TEXT_MAX,
+			 "%s is in the group %s, which may use it, but was put there after this process's session "
+			 "began: log in anew, or try newgrp %s",
 			 name, group_name, group_name);
 	else
-		snprintf(text, ACCESS_TEXT_MAX, "the group %s may use it: usermod -aG %s %s, and log in anew", group_name, group_name,
-			 name);
+		snprintf(text, ACCESS_TEXT_MAX, "the group %s may use it: usermod -aG %s %s, and log in anew",
+			 group_name, group_name, name);
 	return text;
 }
 
@@ -77,8 +78,9 @@ const char *access_remedy(const char *path, const struct stat *st, unsigned bits
 	if (st->st_gid && (st->st_mode >> 3 & bits) == bits)
 		return by_group(st, text);
 	owner = getpwuid(st->st_uid);
-	snprintf(text, ACCESS_TEXT_MAX, "no group may use it: run as %.32s, or have that user open it to a group: chgrp GROUP %s; "
-					"chmod g+%s %s",
+	snprintf(text, ACCESS_TEXT_MAX,
+		 "no group may use it: run as %.32s, or have that user open it to a group: chgrp GROUP %s; chmod g+%s "
+		 "%s",
 		 owner ? owner->pw_name : "its owner", path, letters(bits), path);
 	return text;
 }

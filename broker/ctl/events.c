@@ -57,7 +57,8 @@ static void print_line(const struct status_event *event)
 
 	if (localtime_r(&seconds, &local))
 		strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-	printf("%s.%03u %-18s %s\n", when, (unsigned)(event->time_ms % 1000), event_rows[event->kind].name, trail_text(event, text));
+	printf("%s.%03u %-18s %s\n", when, (unsigned)(event->time_ms % 1000), event_rows[event->kind].name,
+	       trail_text(event, text));
 }
 
 static int print_json(const struct status_event *event)
@@ -108,7 +109,8 @@ static bool listens_at(const char *instance, const char *address)
 }
 
 /* Chooses the only broker whose status file has the address. Any user can make a file that claims an address. */
-static int choose_by_address(const struct events_wanted *wanted, const struct instances *instances, char chosen[INSTANCE_SIZE])
+static int choose_by_address(const struct events_wanted *wanted, const struct instances *instances,
+			     char chosen[INSTANCE_SIZE])
 {
 	char address[SOCKET_ADDRESS_SIZE];
 	unsigned found = 0;
@@ -116,8 +118,9 @@ static int choose_by_address(const struct events_wanted *wanted, const struct in
 	for (size_t i = 0; i < instances->count && !client_address(wanted->address, address); i++)
 		if (listens_at(instances->names[i], address) && !found++)
 			strcpy(chosen, instances->names[i]);
-	return found == 1 ? 0 : error_set(-EINVAL, "there are %zu brokers: say whose events, as in broker-ctl events %s",
-					  instances->count, instances->names[0]);
+	return found == 1 ? 0 :
+			    error_set(-EINVAL, "there are %zu brokers: say whose events, as in broker-ctl events %s",
+				      instances->count, instances->names[0]);
 }
 
 /* Chooses the broker that was named, the only one, or of several the one at the address. */
@@ -165,7 +168,8 @@ static int read_once(const char *instance, struct trail *trail)
 		return explain(fd, instance);
 	error = trail_read(trail, instance, fd);
 	if (!error && !warned && !shown_file_is_trusted(fd)) {
-		log_say("the status file of '%s' may be another user's forgery: what follows is that user's claim", instance);
+		log_say("the status file of '%s' may be another user's forgery: what follows is that user's claim",
+			instance);
 		warned = true;
 	}
 	close(fd);

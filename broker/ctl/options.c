@@ -31,16 +31,18 @@ static const struct option_row rows[] = {
 	{ 0, "timeline", NULL, "with a timeline", VALUE(take_flag), FIELD(timeline), "create" },
 	{ 0, "dedicated", NULL, "with an allocation of its own, so that it can be given to others", VALUE(take_flag),
 	  FIELD(dedicated), "create, load" },
-	{ 0, "same-address", NULL, "each process maps it at the same address", VALUE(take_flag), FIELD(same_address), "create, load" },
-	{ 0, "reserve", "SIZE", "how large it may become (resize); 0: it keeps its size", VALUE(take_size_or_0), FIELD(reserve),
+	{ 0, "same-address", NULL, "each process maps it at the same address", VALUE(take_flag), FIELD(same_address),
 	  "create, load" },
+	{ 0, "reserve", "SIZE", "how large it may become (resize); 0: it keeps its size", VALUE(take_size_or_0),
+	  FIELD(reserve), "create, load" },
 	{ 0, "wait", "TIME", "how long to wait for memory; 30, 30s, 5m, 2h (0)", VALUE(take_milliseconds),
 	  FIELD(wait_ms), "create, load, resize" },
 	{ 0, "device", "NUMBER", "the broker's number of the device (0)", NUMBER("device", 0, DEVICE_MAX - 1),
 	  FIELD(amount.device), "load" },
 	{ 0, "seal", NULL, "refuse leases that write it, from the beginning", VALUE(take_flag), FIELD(seal), "load" },
 	{ 'q', "quiet", NULL, "show no progress, also on a terminal", VALUE(take_flag), FIELD(quiet), "load, save" },
-	{ 0, "replace", NULL, "a buffer that has the new name is unlinked", VALUE(take_flag), FIELD(replace), "rename, load" },
+	{ 0, "replace", NULL, "a buffer that has the new name is unlinked", VALUE(take_flag), FIELD(replace),
+	  "rename, load" },
 	{ 0, "timeout", "TIME", "how long to wait (without limit)", VALUE(take_milliseconds), FIELD(timeout_ms),
 	  "drain" },
 	{ 0, "rights", "RIGHTS", "r, w or rw (r)", VALUE(take_rights), FIELD(rights), "ticket" },
@@ -48,11 +50,13 @@ static const struct option_row rows[] = {
 	  "ticket, events" },
 	{ 0, "lifetime", "TIME", "for how long; forever: as long as the buffer (1h)", VALUE(take_lifetime),
 	  FIELD(lifetime_ms), "ticket" },
-	{ 0, "many", NULL, "it can be redeemed any number of times, not once", VALUE(take_flag), FIELD(many), "ticket" },
+	{ 0, "many", NULL, "it can be redeemed any number of times, not once", VALUE(take_flag), FIELD(many),
+	  "ticket" },
 	{ 0, "json", NULL, "print what it finds as JSON", VALUE(take_flag), FIELD(json),
 	  "doctor, list, stat, sessions, quota, events" },
 	{ 0, "since", "TIME", "events of that last time alone", VALUE(take_since), FIELD(since_ms), "events" },
-	{ 0, "buffer", "NAME", "of that buffer alone; NAME may be a pattern", VALUE(take_text), FIELD(buffer), "events" },
+	{ 0, "buffer", "NAME", "of that buffer alone; NAME may be a pattern", VALUE(take_text), FIELD(buffer),
+	  "events" },
 	{ 0, "pid", "PID", "of that process alone", NUMBER_OF_PROCESS, FIELD(pid), "events" },
 	{ 0, "kind", "KIND", "of that kind alone, such as create", VALUE(take_text), FIELD(kind), "events" },
 	{ 0, "follow", NULL, "go on with those that come", VALUE(take_flag), FIELD(follow), "events" },
@@ -73,10 +77,10 @@ static void print_commands(int width)
 
 static const struct option_table table = {
 	.program = "broker-ctl",
-	.usage = "usage: broker-ctl [OPTION ...] COMMAND [ARGUMENT ...]\n"
-		 "Has a broker make, change, share and drain buffers, and looks for what keeps programs from using it.\n",
-	.ending = "\nThe exit status is 0 when it was done, 1 when it was refused or doctor found a fault, 2 for wrong\n"
-		  "usage, 3 when the time had run out.",
+	.usage = "usage: broker-ctl [OPTION ...] COMMAND [ARGUMENT ...]\nHas a broker make, change, share and drain "
+		 "buffers, and looks for what keeps programs from using it.\n",
+	.ending = "\nThe exit status is 0 when it was done, 1 when it was refused or doctor found a fault, 2 for "
+		  "wrong\nusage, 3 when the time had run out.",
 	.width = 28,
 	.commands = print_commands,
 	.rows = rows,
@@ -126,8 +130,9 @@ static int arguments_take(struct ctl_options *options, int count, char **argumen
 
 	if (count < command->least || count > command->most)
 		return error_set(-EINVAL, "%s takes %d argument%s%s and got %d: broker-ctl %s%s%s", command->name,
-				 command->least, PLURAL(command->least), command->most > command->least ? " or more" : "",
-				 count, command->name, command->least ? " " : "", command->arguments);
+				 command->least, PLURAL(command->least),
+				 command->most > command->least ? " or more" : "", count, command->name,
+				 command->least ? " " : "", command->arguments);
 	options->names = arguments;
 	for (int i = 0; !error && i < count; i++) {
 		if (command->take && i == command->value)

@@ -76,7 +76,9 @@ int take_mode_change(void *field, const char *text)
 			error = clause_apply(&rest, &made);
 		while (!error && *rest++ == ',');
 		if (error)
-			error_set(error, "'%.40s' is no mode: write octal digits such as 0640, or changes such as g+r,o-w", text);
+			error_set(error,
+				  "'%.40s' is no mode: write octal digits such as 0640, or changes such as g+r,o-w",
+				  text);
 	}
 	if (!error)
 		*(struct mode_change *)field = made;
@@ -129,7 +131,8 @@ static int time_parse(const char *text, uint64_t most_ms, uint64_t *ms)
 	/* the length is checked, too, because strtod(3) also accepts signs, blanks, exponents and words */
 	value = length ? strtod(text, &end) : 0;
 	if (!length || end != text + length || unit <= 0)
-		return error_set(-EINVAL, "'%.40s' is no time: write seconds, or a number with s, m, h or d, such as 90 or 2h",
+		return error_set(-EINVAL,
+				 "'%.40s' is no time: write seconds, or a number with s, m, h or d, such as 90 or 2h",
 				 text);
 	value = value * unit * 1000;
 	if (value > (double)most_ms)
@@ -161,7 +164,8 @@ int take_lifetime(void *field, const char *text)
 	int error = strcmp(text, "forever") ? time_parse(text, LIFETIME_MAX_MS, &ms) : 0;
 
 	if (!error && !ms && strcmp(text, "forever"))
-		error = error_set(-EINVAL, "a ticket that lives for '%.40s' is of no use: give a time, or forever", text);
+		error = error_set(-EINVAL, "a ticket that lives for '%.40s' is of no use: give a time, or forever",
+				  text);
 	if (!error)
 		*(uint64_t *)field = ms;
 	return error;

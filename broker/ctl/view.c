@@ -175,5 +175,6 @@ int view_stat(struct gpub_client *client, const char *name, bool json)
 	if (!error && json_array_size(buffers))
 		return show(buffers, json, show_whole_buffers);
 	json_decref(buffers);
-	return error ? error : error_set(-ENOENT, "you have and use no buffer '%s': broker-ctl list shows those you do", name);
+	return error ? error :
+		       error_set(-ENOENT, "you have and use no buffer '%s': broker-ctl list shows those you do", name);
 }

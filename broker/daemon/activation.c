@@ -58,8 +58,8 @@ static int socket_check(int fd)
 
 	if (option_of(fd, SO_DOMAIN) != AF_UNIX || option_of(fd, SO_TYPE) != SOCK_SEQPACKET ||
 	    option_of(fd, SO_ACCEPTCONN) != 1)
-		return error_set(-EINVAL, "what was passed in LISTEN_FDS is no listening Unix socket of type SOCK_SEQPACKET: "
-					  "write ListenSequentialPacket=PATH into the socket unit");
+		return error_set(-EINVAL, "what was passed in LISTEN_FDS is no listening Unix socket of type "
+					  "SOCK_SEQPACKET: write ListenSequentialPacket=PATH into the socket unit");
 	/* has the kernel add the sender's credentials to each message, which HELLO needs */
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on))
 		return error_set(-EINVAL, "the passed socket cannot be set up: %m");

@@ -81,8 +81,8 @@ static void on_stop(struct service *service)
 	}
 	service->stopping = true;
 	notify_send(&service->notify, NOTIFY_STOPPING, seconds + 10, "waiting until all memory is returned");
-	snprintf(text, sizeof text, "stopping: all buffers are unlinked; what is in use has %u second%s to be returned", seconds,
-		 PLURAL(seconds));
+	snprintf(text, sizeof text, "stopping: all buffers are unlinked; what is in use has %u second%s to be returned",
+		 seconds, PLURAL(seconds));
 	event_happened(&service->broker, &(struct broker_event){ .kind = EVENT_STOP, .text = text });
 	control_expect(&service->control, seconds);
 	broker_stop(&service->broker, broker_quit, &service->broker);
@@ -230,7 +230,8 @@ static int status_share(const struct service *service)
 
 static int broker_begin(struct service *service)
 {
-	int error = broker_init(&service->broker, &service->core, &service->config->broker, service->control.base, service->socket.fd);
+	int error = broker_init(&service->broker, &service->core, &service->config->broker, service->control.base,
+				service->socket.fd);
 
 	if (error)
 		return error;
@@ -260,8 +261,8 @@ static void say_ready(struct service *service)
 	const struct board_header *board = service->broker.board->header;
 	char text[EVENT_TEXT_MAX];
 
-	snprintf(text, sizeof text, "'%s' serves %u %s device%s (%s) at %s%s", service->broker.config->instance, board->devices,
-		 service->broker.device->name, PLURAL(board->devices), board->device[0].name,
+	snprintf(text, sizeof text, "'%s' serves %u %s device%s (%s) at %s%s", service->broker.config->instance,
+		 board->devices, service->broker.device->name, PLURAL(board->devices), board->device[0].name,
 		 service->socket.path, service->socket.lock < 0 ? ", which was passed on" : "");
 	event_happened(&service->broker, &(struct broker_event){ .kind = EVENT_START, .text = text });
 	notify_send(&service->notify, NOTIFY_READY, 0, "serving at %s", service->socket.path);
@@ -356,9 +357,9 @@ static int brokerd(struct service *service, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static struct service service = { .notify.fd = -1,
-					  .control = { on_signal, on_patience, on_event_failure, &service, NULL, NULL, NULL,
-						       -1 } };
+	static struct service service = {
+		.notify.fd = -1, .control = { on_signal, on_patience, on_event_failure, &service, NULL, NULL, NULL, -1 }
+	};
 	int code = streams_fill();
 
 	if (!code)

@@ -34,8 +34,10 @@ static int take_socket(void *field, const char *value)
 	const struct brokerd_config *config = NULL;
 
 	if (*value != '/' || !value[1] || value[strlen(value) - 1] == '/')
-		return error_set(-EINVAL, "'%.60s' is no place for the socket: write the path of a file, from the root, "
-					  "such as /run/gpubroker/socket", value);
+		return error_set(-EINVAL,
+				 "'%.60s' is no place for the socket: write the path of a file, from the root, such as "
+				 "/run/gpubroker/socket",
+				 value);
 	if (strlen(value) >= sizeof config->socket)
 		return error_set(-EINVAL, "the socket's path is longer than %zu bytes: choose a shorter one",
 				 sizeof config->socket - 1);
@@ -103,7 +105,8 @@ struct key {
 static const char *const log_levels[] = { "quiet", "normal", "verbose", NULL }; /* in the order of enum log_level */
 static const char *const trusted[] = { "owner", "nobody", NULL };               /* in the order of enum trust */
 
-#define FIELD(field) .offset = offsetof(struct brokerd_config, field), .size = sizeof(((struct brokerd_config *)0)->field)
+#define FIELD(field) \
+	.offset = offsetof(struct brokerd_config, field), .size = sizeof(((struct brokerd_config *)0)->field)
 #define LIMIT(field) .offset = offsetof(struct quota, field), .size = sizeof(uint64_t)
 
 static const struct key keys[] = {

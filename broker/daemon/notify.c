@@ -98,7 +98,8 @@ void notify_send(const struct notify *notify, enum notify_state state, unsigned 
 	/* the service manager needs the time to know that only a later READY=1 ends this reload */
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (state == NOTIFY_RELOADING)
-		snprintf(more, sizeof more, "\nMONOTONIC_USEC=%lld", (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+		snprintf(more, sizeof more, "\nMONOTONIC_USEC=%lld",
+			 (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 	if (state == NOTIFY_STOPPING)
 		snprintf(more, sizeof more, "\nEXTEND_TIMEOUT_USEC=%u000000", seconds);
 	snprintf(text, sizeof text, "%s%s\nSTATUS=%s", names[state], more, status);

@@ -128,8 +128,8 @@ static int stale_remove(const char *path)
 	if (!S_ISSOCK(st.st_mode))
 		return error_set(-EEXIST, "%s exists and is no socket: remove it, or choose another place", path);
 	if (try_connect(path) != -ECONNREFUSED)
-		return error_set(-EADDRINUSE, "another process listens at %s already: stop it, or choose another socket",
-				 path);
+		return error_set(-EADDRINUSE,
+				 "another process listens at %s already: stop it, or choose another socket", path);
 	if (unlink(path))
 		return error_set(-errno, "the socket %s of a dead broker cannot be removed: %m", path);
 	return 0;

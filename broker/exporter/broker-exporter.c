@@ -67,7 +67,8 @@ static int loop_begin(struct exporter *exporter)
 static int serve(struct exporter *exporter)
 {
 	char text[LISTEN_TEXT_MAX];
-	int error = server_open(&exporter->server, exporter->base, &exporter->options.listen, &exporter->options.wanted);
+	int error =
+		server_open(&exporter->server, exporter->base, &exporter->options.listen, &exporter->options.wanted);
 
 	if (error)
 		return error;

@@ -48,12 +48,15 @@ int listen_parse(const char *text, struct listen_address *listen)
 		listen->length = sizeof v4;
 		return 0;
 	}
-	if (length > 2 && *text == '[' && colon[-1] == ']' && address_take(AF_INET6, text + 1, length - 2, &v6.sin6_addr)) {
+	if (length > 2 && *text == '[' && colon[-1] == ']' &&
+	    address_take(AF_INET6, text + 1, length - 2, &v6.sin6_addr)) {
 		memcpy(&listen->address, &v6, sizeof v6);
 		listen->length = sizeof v6;
 		return 0;
 	}
-	return error_set(-EINVAL, "'%.60s' does not begin with an address: write one in digits, such as 127.0.0.1:%u or [::1]:%u",
+	return error_set(-EINVAL,
+			 "'%.60s' does not begin with an address: write one in digits, such as 127.0.0.1:%u or "
+			 "[::1]:%u",
 			 text, EXPORTER_PORT, EXPORTER_PORT);
 }
 
@@ -88,7 +91,8 @@ static int take_one_more(void *field, const char *text)
 	if (error)
 		return error;
 	if (instances->count == METRICS_BROKERS_MAX)
-		return error_set(-EINVAL, "'%.40s' is one instance too many: there may be %d", text, METRICS_BROKERS_MAX);
+		return error_set(-EINVAL, "'%.40s' is one instance too many: there may be %d", text,
+				 METRICS_BROKERS_MAX);
 	return instances_add(instances, text);
 }
 
@@ -97,8 +101,8 @@ static const struct option_row rows[] = {
 	  .offset = offsetof(struct exporter_options, listen) },
 	{ 0, "instance", "NAME", "a broker to show, also where it is absent; may be repeated (all that are found)",
 	  VALUE(take_one_more), .offset = offsetof(struct exporter_options, wanted.instances) },
-	{ 0, "owner", "USER", "whose brokers are shown: another user's counts as absent (everybody's)", VALUE(take_user),
-	  .offset = offsetof(struct exporter_options, wanted.owner) },
+	{ 0, "owner", "USER", "whose brokers are shown: another user's counts as absent (everybody's)",
+	  VALUE(take_user), .offset = offsetof(struct exporter_options, wanted.owner) },
 	OPTION_HELP_AND_VERSION,
 };
 
@@ -106,7 +110,8 @@ static const struct option_table table = {
 	.program = "broker-exporter",
 	.usage = "usage: broker-exporter [OPTION ...]\n"
 		 "Serves what brokers hold as metrics for Prometheus. Stays in the foreground.\n",
-	.ending = "\nThe exit status is 0 when it was stopped by SIGTERM or SIGINT, 2 for wrong usage, 1 when it failed.",
+	.ending =
+		"\nThe exit status is 0 when it was stopped by SIGTERM or SIGINT, 2 for wrong usage, 1 when it failed.",
 	.width = 25,
 	.words = WORDS_BOUNDED,
 	.rows = rows,

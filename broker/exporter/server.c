@@ -123,7 +123,8 @@ static void end_late_visits(struct visits *visits)
 /* ---- answers ---- */
 
 /* Queues a response, and has the connection closed after it, because open connections would keep other clients out. */
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, struct MHD_Response *response)
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
+			      struct MHD_Response *response)
 {
 	enum MHD_Result result;
 
@@ -177,12 +178,14 @@ static enum MHD_Result answer_metrics(const struct server *server, struct MHD_Co
 	if (!response)
 		free(text);
 	return answer(connection, MHD_HTTP_OK,
-		      openmetrics ? OPENMETRICS_TYPE "; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4; charset=utf-8",
+		      openmetrics ? OPENMETRICS_TYPE "; version=1.0.0; charset=utf-8" :
+				    "text/plain; version=0.0.4; charset=utf-8",
 		      response);
 }
 
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path, const char *method,
-				  const char *version, const char *data, size_t *size, void **request)
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path,
+				  const char *method, const char *version, const char *data, size_t *size,
+				  void **request)
 {
 	(void)version;
 	(void)data;
@@ -284,8 +287,8 @@ int server_open(struct server *server, struct event_base *base, const struct lis
 	fd = listener_open(&server->listen);
 	if (fd < 0)
 		return fd;
-	server->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, fd,
-					  MHD_OPTION_CONNECTION_LIMIT, SERVER_SILENT + SERVER_ANSWERED + ENDING,
+	server->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET,
+					  fd, MHD_OPTION_CONNECTION_LIMIT, SERVER_SILENT + SERVER_ANSWERED + ENDING,
 					  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_SECONDS,
 					  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_MEMORY,
 					  MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);

@@ -78,7 +78,8 @@ int addresses_init(struct addresses *addresses, uint32_t random)
 {
 	const uint64_t largest = 1ull << ADDRESSES_MOST, count = (ADDRESSES_END - ADDRESSES_BEGIN) / largest;
 
-	*addresses = (struct addresses){ .mask = random * ADDRESSES_ALIGN & (largest - 1) & ~((1ull << ADDRESSES_LEAST) - 1) };
+	*addresses = (struct addresses){ .mask = random * ADDRESSES_ALIGN & (largest - 1) &
+						 ~((1ull << ADDRESSES_LEAST) - 1) };
 	for (uint64_t i = 0; i < count; i++)
 		if (!range_new(addresses, (random + i) % count * largest, ADDRESSES_MOST)) {
 			addresses_deinit(addresses);

@@ -124,7 +124,8 @@ unsigned memory_descriptors(const struct memory *memory, unsigned exported)
 	return memory->descriptors + export_of(exported)->by_descriptor;
 }
 
-static int allocation_new(struct memory *memory, const struct slab_kind *kind, uint64_t span, struct allocation **result)
+static int allocation_new(struct memory *memory, const struct slab_kind *kind, uint64_t span,
+			  struct allocation **result)
 {
 	struct allocation *allocation = calloc(1, sizeof *allocation);
 	unsigned descriptors = memory_descriptors(memory, kind->exported);
@@ -247,9 +248,10 @@ int memory_place(struct memory *memory, struct allocation *allocation)
 	/* private memory is never pooled, and the pool would keep the address */
 	assert(allocation_is_made(allocation) && allocation->is_private);
 	allocation->address = addresses_take(&memory->addresses, allocation->reserved);
-	return allocation->address ? 0 :
-				     error_set(-ENOMEM, "no addresses are left for a buffer that all processes map at one address "
-							"(GPUB_SAME_ADDRESS): unlink others, or create it without");
+	return allocation->address ?
+		       0 :
+		       error_set(-ENOMEM, "no addresses are left for a buffer that all processes map at one address "
+					  "(GPUB_SAME_ADDRESS): unlink others, or create it without");
 }
 
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial)
@@ -286,7 +288,9 @@ int memory_grow(struct memory *memory, struct allocation *allocation, uint64_t s
 	int error;
 
 	if (allocation->chunk_count + 1 == EXPORT_CHUNKS_MAX)
-		return error_set(-ENOSPC, "the buffer has grown %u times, and cannot grow again: grow in larger steps, such as by half of the size",
+		return error_set(-ENOSPC,
+				 "the buffer has grown %u times, and cannot grow again: grow in larger steps, such as "
+				 "by half of the size",
 				 allocation->chunk_count);
 	kind.range = span;
 	error = allocation_new(memory, &kind, span, chunk);
@@ -373,7 +377,8 @@ static void usage_move(struct memory *memory, struct allocation *allocation, uid
 	allocation->slab.kind.owner = owner;
 }
 
-int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner, struct charge *const charges[2])
+int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner,
+			struct charge *const charges[2])
 {
 	struct charge *old[2 + 2 * EXPORT_CHUNKS_MAX] = { charges[0], charges[1] };
 	struct charge charged[sizeof old / sizeof *old] = { 0 };

@@ -43,7 +43,8 @@ struct memory {
 };
 
 void memory_init(struct memory *memory, struct accounting *accounting, const struct memory_orders *orders);
-void memory_deinit(struct memory *memory); /* no buffer and no mapping is left; memory that is not freed stays the driver's */
+/* no buffer and no mapping is left; memory that is not freed stays the driver's */
+void memory_deinit(struct memory *memory);
 
 /*
  * A range for a buffer: of an allocation of its kind with room, or, where there is none or the buffer is to be
@@ -105,7 +106,8 @@ void memory_close_named(struct memory *memory);
  * The allocation is another user's from now on, who is charged with it and with those charges of its buffer. The device
  * is doing nothing for it. -EDQUOT, -ENOMEM: all as before.
  */
-int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner, struct charge *const charges[2]);
+int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner,
+			struct charge *const charges[2]);
 
 /* ---- an allocation that grows ---- */
 

@@ -78,9 +78,11 @@ void pool_device_failed(struct broker *broker, const struct job *job, const char
 {
 	char text[EVENT_TEXT_MAX];
 
-	snprintf(text, sizeof text, "could not %s %llu bytes%s: %s", what, (unsigned long long)job->span, so, job->text);
-	event_happened(broker, &(struct broker_event){
-				       .kind = EVENT_DEVICE_FAILED, .error = job->error, .detail = job->device, .text = text });
+	snprintf(text, sizeof text, "could not %s %llu bytes%s: %s", what, (unsigned long long)job->span, so,
+		 job->text);
+	event_happened(broker,
+		       &(struct broker_event){
+			       .kind = EVENT_DEVICE_FAILED, .error = job->error, .detail = job->device, .text = text });
 }
 
 static void freed(struct job *job)

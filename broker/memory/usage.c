@@ -74,7 +74,9 @@ void usage_drop(struct usages *usages, struct usage *usage)
 
 void usage_leaving(struct usages *usages, struct usage *usage, struct leaving *leaving, uint64_t bytes)
 {
-	*leaving = (struct leaving){ .usage = usage, .bytes = bytes, .until_ms = now_ms(CLOCK_MONOTONIC) + usages->patience_ms };
+	*leaving = (struct leaving){ .usage = usage,
+				     .bytes = bytes,
+				     .until_ms = now_ms(CLOCK_MONOTONIC) + usages->patience_ms };
 	DL_APPEND(usages->leavings, leaving);
 	usage->leaving += bytes;
 	usages->leaving[usage->key.device] += bytes;

@@ -10,11 +10,11 @@
  * called.
  *
  * Which job is next:
- *   Releases, zeroing and requests (all other jobs) alternate. So memory that is given back is with the device soon, and a
- *   create does not wait for the zeroing of all the memory that its user has just given back.
- *   Releases run in the order in which they came, whoever owned the memory. Zeroing and requests have a fair queue each:
- *   one job of each user in turn, a user's own in the order in which they came. A question about a dead process counts as
- *   its user's. So a user waits for one job of each other user and queue, however many jobs those have.
+ *   Releases, zeroing and requests (all other jobs) alternate. So memory that is given back is with the device soon,
+ *   and a create does not wait for the zeroing of all the memory that its user has just given back.
+ *   Releases run in the order in which they came, whoever owned the memory. Zeroing and requests have a fair queue
+ *   each: one job of each user in turn, a user's own in the order in which they came. A question about a dead process
+ *   counts as its user's. So a user waits for one job of each other user and queue, however many jobs those have.
  */
 #ifndef GPUB_WORKERS_H
 #define GPUB_WORKERS_H

@@ -188,8 +188,8 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 	error = buffer_new(registry, spec, &buffer);
 	if (error)
 		return error;
-	error = memory_take(registry->memory, &kind, spec->span, spec->reserve || spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS),
-			    &allocation, &range);
+	error = memory_take(registry->memory, &kind, spec->span,
+			    spec->reserve || spec->flags & (GPUB_DEDICATED | GPUB_SAME_ADDRESS), &allocation, &range);
 	if (!error && spec->reserve)
 		memory_reserve(registry->memory, allocation, spec->reserve);
 	if (!error && spec->flags & GPUB_SAME_ADDRESS)
@@ -408,9 +408,10 @@ int registry_may_part(const struct buffer *buffer)
 
 	if (slab->vacant == slab->ranges - 1)
 		return 0;
-	return error_set(-EBUSY, "'%s' shares its memory with other small buffers of its owner, mode and group: "
-				 "create it with memory of its own (GPUB_DEDICATED, broker-ctl create --dedicated) where "
-				 "others shall get it", buffer->name);
+	return error_set(-EBUSY,
+			 "'%s' shares its memory with other small buffers of its owner, mode and group: create it with "
+			 "memory of its own (GPUB_DEDICATED, broker-ctl create --dedicated) where others shall get it",
+			 buffer->name);
 }
 
 void registry_part(struct registry *registry, struct buffer *buffer)

@@ -133,7 +133,8 @@ static uint64_t word_read(const struct timeline *timeline)
 bool timeline_mark(struct timeline *timeline)
 {
 	return word_read(timeline) != timeline->mark &&
-	       pwrite(timeline->writable, &timeline->mark, sizeof timeline->mark, TIMELINE_WORD) == sizeof timeline->mark;
+	       pwrite(timeline->writable, &timeline->mark, sizeof timeline->mark, TIMELINE_WORD) ==
+		       sizeof timeline->mark;
 }
 
 uint64_t timeline_value(const struct timeline *timeline)

@@ -139,9 +139,12 @@ static int reserve_check(const struct board_device *device, struct buffer_spec *
 	if (!spec->reserve)
 		return 0;
 	if (spec->reserve < spec->size)
-		return error_set(-EINVAL, "the reserve is less than the size: it is the size that the buffer may grow to");
+		return error_set(-EINVAL,
+				 "the reserve is less than the size: it is the size that the buffer may grow to");
 	if (spec->flags & GPUB_SAME_ADDRESS && (spec->reserve - 1) / SAME_ADDRESS_GROWTH >= spec->span)
-		return error_set(-EINVAL, "with GPUB_SAME_ADDRESS the reserve is at most %u times the size: addresses are for all users",
+		return error_set(-EINVAL,
+				 "with GPUB_SAME_ADDRESS the reserve is at most %u times the size: addresses are for "
+				 "all users",
 				 SAME_ADDRESS_GROWTH);
 	spec->reserve = size_round_up(spec->reserve, device->granule);
 	if (!spec->reserve || spec->reserve > device->memory)
@@ -160,8 +163,8 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 	if (broker->stopping)
 		return error_set(-ECONNREFUSED, "the broker is stopping: no buffers are made any more");
 	if (spec->flags & ~KNOWN_FLAGS || spec->mode & ~0777u)
-		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, GPUB_DEDICATED, "
-					  "GPUB_SAME_ADDRESS, and a mode up to 0777");
+		return error_set(-EINVAL, "unknown flags or mode bits: use GPUB_EPHEMERAL, GPUB_TIMELINE, "
+					  "GPUB_DEDICATED, GPUB_SAME_ADDRESS, and a mode up to 0777");
 	error = board_check_device(broker->board, spec->device);
 	if (error)
 		return error;
@@ -185,7 +188,8 @@ static int spec_check(struct broker *broker, struct buffer_spec *spec)
 	if (error)
 		return error;
 	if (!spec->span || spec->span > board->device[spec->device].memory)
-		return error_set(-ENOMEM, "the buffer of %s is larger than the whole device, which has %s: ask for less",
+		return error_set(-ENOMEM,
+				 "the buffer of %s is larger than the whole device, which has %s: ask for less",
 				 size_format(spec->size, asked), size_format(board->device[spec->device].memory, text));
 	return 0;
 }

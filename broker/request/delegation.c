@@ -253,12 +253,13 @@ static int ticket_refuse(struct session *session, uint64_t *counter, int error, 
 	const struct counters *counters = &session->broker->counters;
 
 	(*counter)++;
-	event_happened(session->broker, &(struct broker_event){ .kind = counter == &counters->tickets_forged ? EVENT_TICKET_FORGED :
-									error == -EKEYEXPIRED ? EVENT_TICKET_EXPIRED :
-											       EVENT_TICKET_VOID,
-								.error = error,
-								.actor = SESSION_PARTY(session),
-								.text = text });
+	event_happened(session->broker,
+		       &(struct broker_event){ .kind = counter == &counters->tickets_forged ? EVENT_TICKET_FORGED :
+						       error == -EKEYEXPIRED		    ? EVENT_TICKET_EXPIRED :
+											      EVENT_TICKET_VOID,
+					       .error = error,
+					       .actor = SESSION_PARTY(session),
+					       .text = text });
 	return error_set(error, "%s", text);
 }
 
@@ -289,7 +290,8 @@ int delegation_check(struct session *session, const struct ticket *ticket, struc
 		return ticket_refuse(session, &counters->tickets_foreign, -EKEYREJECTED,
 			      "the ticket is for another user: ask for one of your own");
 	if (is_past(ticket->expires_ms))
-		return ticket_refuse(session, &counters->tickets_expired, -EKEYEXPIRED, "the ticket has expired: ask for a new one");
+		return ticket_refuse(session, &counters->tickets_expired, -EKEYEXPIRED,
+				     "the ticket has expired: ask for a new one");
 	buffer = registry_find_serial(broker->registry, ticket->serial);
 	if (!buffer)
 		return ticket_refuse(session, &counters->tickets_stale, -ESTALE,

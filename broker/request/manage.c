@@ -83,14 +83,15 @@ static int change_check(const struct session *session, const struct wire_change 
 	if (error)
 		return error;
 	if (!change->what || change->what & ~7u || (change->what & WIRE_CHANGE_MODE && change->mode & ~0777u))
-		return error_set(-EINVAL, "the change of '%s' makes no sense: give a mode up to 0777, an owner or a group",
+		return error_set(-EINVAL,
+				 "the change of '%s' makes no sense: give a mode up to 0777, an owner or a group",
 				 buffer->name);
 	if (change->what & WIRE_CHANGE_OWNER && change->owner != buffer->owner && !identity_is_admin(who))
 		return error_set(-EACCES, "only root may give '%s' to another user", buffer->name);
 	if (change->what & WIRE_CHANGE_GROUP && change->group != buffer->group && !identity_is_admin(who) &&
 	    !identity_in_group(who, change->group))
-		return error_set(-EACCES, "'%s' can be given only to a group of yours, and group %u is none", buffer->name,
-				 change->group);
+		return error_set(-EACCES, "'%s' can be given only to a group of yours, and group %u is none",
+				 buffer->name, change->group);
 	return 0;
 }
 
@@ -166,16 +167,17 @@ static int refuse_writer(const struct session *session, const struct buffer *buf
 	const struct grant *grant = grants_find_writer(&session->mappings, buffer);
 
 	if (!grant)
-		return error_set(-EBUSY, "%u others may write '%s': broker-status --holder '%s' shows them", buffer->writers,
-				 buffer->name, buffer->name);
+		return error_set(-EBUSY, "%u others may write '%s': broker-status --holder '%s' shows them",
+				 buffer->writers, buffer->name, buffer->name);
 	if (grant->mapping->session == session)
 		return error_set(-EBUSY, "this session may write '%s' by a ticket or under an earlier name: return "
 				 "those leases, then call gpub_trim",
 				 buffer->name);
-	return error_set(-EBUSY, "session %llu (pid %d, uid %u) may write '%s' until it closes it: let it call gpub_trim, or end",
+	return error_set(-EBUSY,
+			 "session %llu (pid %d, uid %u) may write '%s' until it closes it: let it call gpub_trim, or "
+			 "end",
 			 (unsigned long long)grant->mapping->session->id, (int)grant->mapping->session->pid,
-			 grant->mapping->uid,
-			 buffer->name);
+			 grant->mapping->uid, buffer->name);
 }
 
 int manage_seal(struct session *session, const struct wire_message *message)
@@ -191,8 +193,9 @@ int manage_seal(struct session *session, const struct wire_message *message)
 	if (error)
 		return error;
 	if (!(buffer->flags & GPUB_SEALED))
-		event_happened(broker, &(struct broker_event){
-					       .kind = EVENT_SEAL, .actor = SESSION_PARTY(session), .name = buffer->name });
+		event_happened(broker, &(struct broker_event){ .kind = EVENT_SEAL,
+							       .actor = SESSION_PARTY(session),
+							       .name = buffer->name });
 	grants_stop_writing(&session->mappings, buffer);
 	buffer->flags |= GPUB_SEALED;
 	registry_end_unwritable(broker->registry, buffer);
@@ -214,7 +217,8 @@ static int rename_check(const struct session *session, const struct wire_rename 
 		return error_set(-EEXIST, "the name '%s' is taken by a buffer of another user: choose another",
 				 rename->to);
 	if (!(rename->flags & GPUB_REPLACE))
-		return error_set(-EEXIST, "the name '%s' is taken: unlink it first, or replace it (GPUB_REPLACE, --replace)",
+		return error_set(-EEXIST,
+				 "the name '%s' is taken: unlink it first, or replace it (GPUB_REPLACE, --replace)",
 				 rename->to);
 	if (replaced->state != BUFFER_LIVE)
 		return error_set(-EBUSY, "'%s' is being created: try again when it is there", rename->to);
@@ -315,7 +319,8 @@ int manage_evict(struct session *session, const struct wire_message *message)
 	if (other == session)
 		return error_set(-EINVAL, "a session cannot evict itself: disconnect");
 	if (who->uid != other->who.uid && !identity_is_admin(who))
-		return error_set(-EACCES, "session %llu is another user's (uid %u): only that user or root may evict it",
+		return error_set(-EACCES,
+				 "session %llu is another user's (uid %u): only that user or root may evict it",
 				 (unsigned long long)other->id, other->who.uid);
 	error = session_check_descriptors(session, 1);
 	if (error)

@@ -147,7 +147,8 @@ static int name_enter(struct name_wait *wait, const struct wait_kind *kind, stru
 	if (error)
 		return error;
 	if (wait->wait.waiter->names >= SESSION_WAITS_MAX)
-		error = error_set(-EDQUOT, "a session may have %d acquires wait and this one has %u: let some end first",
+		error = error_set(-EDQUOT,
+				  "a session may have %d acquires wait and this one has %u: let some end first",
 				  SESSION_WAITS_MAX, wait->wait.waiter->names);
 	else if (!(wait->queue = queue_get(broker->waiting, wait->name)))
 		error = error_set(-ENOMEM, "the broker is out of memory");

@@ -76,8 +76,9 @@ static bool waits(struct provision *provision)
 		return true;
 	}
 	return provision->timeout_ms && !provision->broker->stopping && is_awaited(provision) &&
-	       !create_wait(provision->broker, provision->allocation, (struct wait_key){ provision->session, provision->request },
-			    provision->timeout_ms, &hooks, provision, &provision->wait);
+	       !create_wait(provision->broker, provision->allocation,
+			    (struct wait_key){ provision->session, provision->request }, provision->timeout_ms, &hooks,
+			    provision, &provision->wait);
 }
 
 static void again(void *context)
@@ -135,8 +136,8 @@ free_job:
 static bool recycles(struct provision *provision)
 {
 	struct allocation *allocation = provision->allocation;
-	struct allocation *pooled = allocation->is_private ? NULL :
-							     pool_take(provision->broker, &allocation->slab.kind, allocation->span);
+	struct allocation *pooled =
+		allocation->is_private ? NULL : pool_take(provision->broker, &allocation->slab.kind, allocation->span);
 
 	if (!pooled)
 		return false;
@@ -193,7 +194,8 @@ int provision_begin(struct provision *provision)
 	bool must_wait = create_must_wait(provision->broker, allocation->device, allocation->slab.kind.owner);
 
 	if (must_wait && !provision->timeout_ms)
-		return error_set(-ENOMEM, "others of this user wait for memory of device %u: wait with a timeout", allocation->device);
+		return error_set(-ENOMEM, "others of this user wait for memory of device %u: wait with a timeout",
+				 allocation->device);
 	if (!must_wait || !waits(provision))
 		submit(provision);
 	return 0;

@@ -41,7 +41,8 @@ static void resized(struct broker *broker, struct buffer *buffer, uint64_t size,
 {
 	delegation_forget(broker, buffer);
 	registry_resize(broker->registry, buffer, size);
-	event_happened(broker, &(struct broker_event){ .kind = EVENT_RESIZE, .actor = actor, .bytes = size, .name = buffer->name });
+	event_happened(broker, &(struct broker_event){
+				       .kind = EVENT_RESIZE, .actor = actor, .bytes = size, .name = buffer->name });
 	CRASH_POINT(resized);
 }
 
@@ -84,8 +85,9 @@ static void growth_end(struct growth *growth, int error, const char *text)
 	else if (growth->chunk)
 		memory_grown(broker->memory, buffer->allocation, growth->chunk);
 	if (!error)
-		resized(broker, buffer, growth->size, session ? SESSION_PARTY(session) :
-								(struct event_party){ .session = growth->session, .uid = buffer->owner });
+		resized(broker, buffer, growth->size,
+			session ? SESSION_PARTY(session) :
+				  (struct event_party){ .session = growth->session, .uid = buffer->owner });
 	growth_answer(growth, error, text);
 	if (!error)
 		waking_name(broker, buffer->name);
@@ -187,7 +189,8 @@ static int growth_begin(struct growth *growth)
 	int error = 0;
 
 	if (growth->size > allocation->size)
-		error = memory_grow(broker->memory, allocation, size_round_up(growth->size - allocation->size, granule), &growth->chunk);
+		error = memory_grow(broker->memory, allocation, size_round_up(growth->size - allocation->size, granule),
+				    &growth->chunk);
 	if (error)
 		return error;
 	if (within == growth->buffer->size)
@@ -195,7 +198,8 @@ static int growth_begin(struct growth *growth)
 	return growth_zero(growth, within - growth->buffer->size);
 }
 
-static struct growth *growth_new(const struct session *session, const struct wire_message *message, struct buffer *buffer)
+static struct growth *growth_new(const struct session *session, const struct wire_message *message,
+				 struct buffer *buffer)
 {
 	struct growth *growth = calloc(1, sizeof *growth);
 
@@ -241,11 +245,13 @@ static int shrink_check(const struct buffer *buffer, uint64_t size)
 
 	layout_resize(&layout, size);
 	if (layout_bytes(&layout) > size)
-		return error_set(-EINVAL, "'%s' is one element of %llu bytes: it cannot shrink below them", buffer->name,
-				 (unsigned long long)layout_bytes(&layout));
+		return error_set(-EINVAL, "'%s' is one element of %llu bytes: it cannot shrink below them",
+				 buffer->name, (unsigned long long)layout_bytes(&layout));
 	if (mapping)
-		return error_set(-EBUSY, "'%s' cannot shrink while a process maps it, such as session %llu (pid %d, uid %u): let it call "
-				 "gpub_trim, or end", buffer->name, (unsigned long long)mapping->session->id, (int)mapping->session->pid,
+		return error_set(-EBUSY,
+				 "'%s' cannot shrink while a process maps it, such as session %llu (pid %d, uid %u): "
+				 "let it call gpub_trim, or end",
+				 buffer->name, (unsigned long long)mapping->session->id, (int)mapping->session->pid,
 				 mapping->uid);
 	return 0;
 }
@@ -299,7 +305,9 @@ static int resize_check(const struct buffer *buffer, uint64_t size)
 	if (!size)
 		return error_set(-EINVAL, "a buffer has at least 1 byte");
 	if (!buffer->reserve)
-		return error_set(-EINVAL, "'%s' keeps its size: create it with a reserve, which says how large it may become", buffer->name);
+		return error_set(-EINVAL,
+				 "'%s' keeps its size: create it with a reserve, which says how large it may become",
+				 buffer->name);
 	if (size > buffer->reserve)
 		return error_set(-ENOSPC, "'%s' may grow to %s, its reserve: create it with a larger one", buffer->name,
 				 size_format(buffer->reserve, text));

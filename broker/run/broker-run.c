@@ -244,7 +244,9 @@ static int place_workers(struct run *run)
 	int error = 0;
 
 	placement_tell(&run->children, run->options.map, devices);
-	run->placement = (struct placement){ .map = run->options.map, .workers = run->options.workers, .hint = on_unbound, .context = run };
+	run->placement = (struct placement){
+		.map = run->options.map, .workers = run->options.workers, .hint = on_unbound, .context = run
+	};
 	if (run->options.bind == BIND_DEVICE)
 		error = placement_open(&run->placement, run->broker.device, devices);
 	for (unsigned rank = 0; rank < run->children.count && !error; rank++)
@@ -322,8 +324,9 @@ static void say_device(struct run *run)
 
 	char text[EVENT_TEXT_MAX];
 
-	snprintf(text, sizeof text, "%u worker%s, %u %s device%s (%s)", run->options.workers, PLURAL(run->options.workers),
-		 board->devices, run->broker.device->name, PLURAL(board->devices), board->device[0].name);
+	snprintf(text, sizeof text, "%u worker%s, %u %s device%s (%s)", run->options.workers,
+		 PLURAL(run->options.workers), board->devices, run->broker.device->name, PLURAL(board->devices),
+		 board->device[0].name);
 	event_happened(&run->broker, &(struct broker_event){ .kind = EVENT_START, .text = text });
 	if (!run->options.quiet)
 		log_say("%s", text);
@@ -378,7 +381,8 @@ static int run_joined(struct run *run)
 		code = run_broker(run);
 	}
 	if (run->failed || code == EXIT_BROKER)
-		joined_fail(&run->joined, "the broker of this machine's first process (local rank 0) failed: its broker-run says why");
+		joined_fail(&run->joined, "the broker of this machine's first process (local rank 0) failed: its "
+					  "broker-run says why");
 	return code;
 }
 
@@ -447,7 +451,8 @@ int main(int argc, char **argv)
 {
 	static struct run state = { .children.gate = -1,
 				    .witness = { .decided = on_decided, .context = &state },
-				    .control = { on_signal, on_patience, on_event_failure, &state, NULL, NULL, NULL, -1 } };
+				    .control = { on_signal, on_patience, on_event_failure, &state, NULL, NULL, NULL,
+						 -1 } };
 	int code = streams_fill();
 
 	log_level_set(LOG_QUIET); /* users see only log_say()'s lines and failures; broker-ctl events has the rest */

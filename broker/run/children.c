@@ -34,7 +34,8 @@ int children_set(struct children *children, const char *name, const char *value)
 	size_t room = sizeof settings->text - settings->used, size = strlen(name) + 1 + strlen(value) + 1;
 
 	if (size > room)
-		return error_set(-E2BIG, "the workers' environment is too large: %s does not fit; shorten its value", name);
+		return error_set(-E2BIG, "the workers' environment is too large: %s does not fit; shorten its value",
+				 name);
 	snprintf(settings->text + settings->used, room, "%s=%s", name, value);
 	settings->used += size;
 	return 0;
@@ -48,8 +49,10 @@ void children_set_device(struct children *children, unsigned rank, unsigned devi
 size_t children_environment(const struct children *children, unsigned rank, char text[CHILDREN_ENVIRONMENT_MAX])
 {
 	const struct settings *settings = children->settings;
-	size_t used = (size_t)snprintf(text, CHILDREN_ENVIRONMENT_MAX, "GPUBROKER_RANK=%u%cGPUBROKER_SIZE=%u%cGPUBROKER_DEVICE=%u", rank, 0,
-				       children->size, 0, settings->device[rank]) + 1;
+	size_t used = (size_t)snprintf(text, CHILDREN_ENVIRONMENT_MAX,
+				       "GPUBROKER_RANK=%u%cGPUBROKER_SIZE=%u%cGPUBROKER_DEVICE=%u", rank, 0,
+				       children->size, 0, settings->device[rank]) +
+		      1;
 
 	memcpy(text + used, settings->text, settings->used);
 	return used + settings->used;
@@ -204,7 +207,8 @@ static void describe_end(const struct children *children, unsigned rank, char te
 		snprintf(text, CHILDREN_TEXT_MAX, "worker %u (pid %d) ended with status %d after %s", rank, child->pid,
 			 WEXITSTATUS(status), age);
 	else if (ended_by_us(children, status))
-		snprintf(text, CHILDREN_TEXT_MAX, "worker %u (pid %d) was ended by broker-run after %s", rank, child->pid, age);
+		snprintf(text, CHILDREN_TEXT_MAX, "worker %u (pid %d) was ended by broker-run after %s", rank,
+			 child->pid, age);
 	else
 		snprintf(text, CHILDREN_TEXT_MAX, "worker %u (pid %d) was killed by %s%s after %s", rank, child->pid,
 			 signal_name(WTERMSIG(status), name), WCOREDUMP(status) ? " (core dumped)" : "", age);

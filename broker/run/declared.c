@@ -13,8 +13,8 @@ static int declared_twice(const struct declared_buffer *first)
 {
 	if (!first->file)
 		return error_set(-EEXIST, "the buffer '%s' is declared twice: keep one", first->name);
-	return error_set(-EEXIST, "the buffer '%s' is declared twice, first in %.80s:%u: keep one", first->name, first->file,
-			 first->line);
+	return error_set(-EEXIST, "the buffer '%s' is declared twice, first in %.80s:%u: keep one", first->name,
+			 first->file, first->line);
 }
 
 int declared_add(struct declared_buffers *buffers, const struct declared_buffer *buffer)
@@ -25,8 +25,10 @@ int declared_add(struct declared_buffers *buffers, const struct declared_buffer 
 	if (error)
 		return error;
 	if (buffer->amount.reserve && buffer->amount.reserve < buffer->amount.size)
-		return error_set(-EINVAL, "of the buffer '%s' the reserve is less than the size: write the size that the buffer may "
-					  "grow to, or leave it out", buffer->name);
+		return error_set(-EINVAL,
+				 "of the buffer '%s' the reserve is less than the size: write the size that the buffer "
+				 "may grow to, or leave it out",
+				 buffer->name);
 	for (unsigned i = 0; i < buffers->count; i++)
 		if (!strcmp(buffers->list[i].name, buffer->name))
 			return declared_twice(&buffers->list[i]);

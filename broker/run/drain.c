@@ -78,28 +78,28 @@ static void say_session(const struct session *session, enum cause cause, unsigne
 	describe_memory(session, what);
 	switch (cause) {
 	case CAUSE_MAPS:
-		log_say("waiting for %u s: pid %d (%s, uid %u) still maps %s: end it (kill %d), or interrupt broker-run to leave "
-			"its memory to the driver",
+		log_say("waiting for %u s: pid %d (%s, uid %u) still maps %s: end it (kill %d), or interrupt "
+			"broker-run to leave its memory to the driver",
 			seconds, session->pid, session->command, session->who.uid, what, session->pid);
 		break;
 	case CAUSE_STOPPED:
-		log_say("waiting for %u s: pid %d (%s, uid %u) still maps %s, and is stopped by a signal: let it go on (kill -CONT %d), "
-			"or end it (kill -KILL %d)",
+		log_say("waiting for %u s: pid %d (%s, uid %u) still maps %s, and is stopped by a signal: let it go on "
+			"(kill -CONT %d), or end it (kill -KILL %d)",
 			seconds, session->pid, session->command, session->who.uid, what, session->pid, session->pid);
 		break;
 	case CAUSE_FORKED:
-		log_say("waiting for %u s: pid %d (%s) has ended, and a process that it forked still has its connection, and may map %s: "
-			"end that one, or interrupt broker-run",
+		log_say("waiting for %u s: pid %d (%s) has ended, and a process that it forked still has its "
+			"connection, and may map %s: end that one, or interrupt broker-run",
 			seconds, session->pid, session->command, what);
 		break;
 	case CAUSE_DEVICE:
-		log_say("waiting for %u s: pid %d (%s) has ended, and the driver still tears down its work on %s: there is nothing to do; "
-			"nvidia-smi lists it until then",
+		log_say("waiting for %u s: pid %d (%s) has ended, and the driver still tears down its work on %s: "
+			"there is nothing to do; nvidia-smi lists it until then",
 			seconds, session->pid, session->command, what);
 		break;
 	case CAUSE_UNPROVEN:
-		log_say("waiting for %u s: pid %d (%s) ended under MPS, and without NVML nobody can tell whether its work on %s has ended: "
-			"interrupt broker-run to leave that memory to the driver",
+		log_say("waiting for %u s: pid %d (%s) ended under MPS, and without NVML nobody can tell whether its "
+			"work on %s has ended: interrupt broker-run to leave that memory to the driver",
 			seconds, session->pid, session->command, what);
 		break;
 	}
@@ -115,7 +115,9 @@ static uint64_t number_of_all(const struct broker *broker)
 
 	for (session = broker->sessions->by_id; session; session = session->hh.next)
 		if (session->mappings.by_id)
-			number = (((number * 31 + session->id) * 31 + cause_of(session)) * 31 + session->mappings.grant_count) * 31 +
+			number = (((number * 31 + session->id) * 31 + cause_of(session)) * 31 +
+				  session->mappings.grant_count) *
+					 31 +
 				 session->mappings.bytes;
 	return number;
 }

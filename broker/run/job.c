@@ -27,7 +27,10 @@ static const struct launcher {
 	const char *rank, *size; /* variables with the rank and the number of processes on this machine */
 	const char *job[3]; /* variables that identify the job and the machine; NULL: no further ones */
 } launchers[] = {
-	{ "Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", { "PMIX_NAMESPACE", "PMIX_SERVER_URI2", NULL } },
+	{ "Open MPI",
+	  "OMPI_COMM_WORLD_LOCAL_RANK",
+	  "OMPI_COMM_WORLD_LOCAL_SIZE",
+	  { "PMIX_NAMESPACE", "PMIX_SERVER_URI2", NULL } },
 	{ "MPICH", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", { NULL } },
 	{ "Slurm", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", { "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID" } },
 };
@@ -131,15 +134,16 @@ int job_find(struct join_job *job)
 	uint64_t rank;
 
 	if (!launcher)
-		return error_set(-ENOENT, "--join is for processes that mpirun or srun started, and no variable of Open MPI, MPICH or Slurm says which "
-					  "one of this machine this is: start it with one of them, or leave --join out");
+		return error_set(-ENOENT, "--join is for processes that mpirun or srun started, and no variable of "
+					  "Open MPI, MPICH or Slurm says which one of this machine this is: start it "
+					  "with one of them, or leave --join out");
 	job->size = size_of(launcher);
 	if (!job->size)
-		return error_set(-EINVAL, "%s is '%.60s', which does not say how many processes are on this machine", launcher->size,
-				 getenv(launcher->size));
+		return error_set(-EINVAL, "%s is '%.60s', which does not say how many processes are on this machine",
+				 launcher->size, getenv(launcher->size));
 	if (number_parse(getenv(launcher->rank), "rank", 0, job->size - 1, &rank))
-		return error_set(-EINVAL, "%s is '%.40s', and there are %u processes on this machine", launcher->rank, getenv(launcher->rank),
-				 job->size);
+		return error_set(-EINVAL, "%s is '%.40s', and there are %u processes on this machine", launcher->rank,
+				 getenv(launcher->rank), job->size);
 	job->rank = (unsigned)rank;
 	key_make(launcher, key);
 	snprintf(job->name, sizeof job->name, "join-%.18s", key);

@@ -116,8 +116,9 @@ static void on_patience(evutil_socket_t fd, short what, void *argument)
 		}
 	if (!missing || joined->failure)
 		return;
-	log_say("%u of %u processes of this job on this machine did not join within %u s, local rank %u among them: does every process start "
-		"broker-run --join?", missing, joined->job->size, joined->job->patience, first);
+	log_say("%u of %u processes of this job on this machine did not join within %u s, local rank %u among them: "
+		"does every process start broker-run --join?",
+		missing, joined->job->size, joined->job->patience, first);
 	joined->running -= missing - 1;
 	one_less(joined);
 }
@@ -286,7 +287,8 @@ int joined_begin(struct joined *joined, const struct join_job *job, struct child
 	if (!joined->workers)
 		return error_set(-ENOMEM, "out of memory");
 	for (unsigned rank = 0; rank < job->size; rank++)
-		joined->workers[rank] = (struct joined_worker){ .joined = joined, .rank = rank, .sock = -1, .pidfd = -1 };
+		joined->workers[rank] =
+			(struct joined_worker){ .joined = joined, .rank = rank, .sock = -1, .pidfd = -1 };
 	joined->patience = evtimer_new(base, on_patience, joined);
 	if (!joined->patience || evtimer_add(joined->patience, &patience))
 		return error_set(-ENOMEM, "out of memory");

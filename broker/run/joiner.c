@@ -40,8 +40,10 @@ static int leader_connect(const struct join_job *job)
 			return sock;
 		nanosleep(&pause, NULL);
 	}
-	return error_set(-ETIMEDOUT, "the broker-run of this machine's first process (local rank 0) did not start within %u s: does every process "
-				     "of the job start broker-run --join?", job->patience);
+	return error_set(-ETIMEDOUT,
+			 "the broker-run of this machine's first process (local rank 0) did not start within %u s: "
+			 "does every process of the job start broker-run --join?",
+			 job->patience);
 }
 
 static int leader_ask(int sock, const struct join_job *job, struct join_answer *answer)
@@ -56,7 +58,8 @@ static int leader_ask(int sock, const struct join_job *job, struct join_answer *
 		size = recv(sock, answer, sizeof *answer, 0);
 	if (size != sizeof *answer || answer->magic != JOIN_MAGIC || answer->used > JOIN_TEXT_MAX ||
 	    (answer->used && answer->text[answer->used - 1]))
-		return error_set(-ECONNRESET, "the broker-run of this machine's first process (local rank 0) died, or failed: it says why");
+		return error_set(-ECONNRESET, "the broker-run of this machine's first process (local rank 0) died, or "
+					      "failed: it says why");
 	if (answer->error)
 		return error_set(answer->error, "%.400s", answer->used ? answer->text : "refused");
 	return 0;

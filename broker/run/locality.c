@@ -10,7 +10,8 @@
 
 struct locality *locality_open(void)
 {
-	error_set(-ENOTSUP, "--bind device needs hwloc, and this broker-run was built without it: install libhwloc-dev and build again");
+	error_set(-ENOTSUP, "--bind device needs hwloc, and this broker-run was built without it: install libhwloc-dev "
+			    "and build again");
 	return NULL;
 }
 
@@ -82,8 +83,8 @@ static hwloc_const_cpuset_t near(const struct locality *locality, const struct d
 	hwloc_obj_t device = NULL, part = NULL;
 
 	if (info->pci.bus >= 0)
-		device = hwloc_get_pcidev_by_busid(locality->topology, (unsigned)info->pci.domain, (unsigned)info->pci.bus,
-						   (unsigned)info->pci.slot, 0);
+		device = hwloc_get_pcidev_by_busid(locality->topology, (unsigned)info->pci.domain,
+						   (unsigned)info->pci.bus, (unsigned)info->pci.slot, 0);
 	if (device)
 		part = hwloc_get_non_io_ancestor_obj(locality->topology, device);
 	return part ? part->cpuset : NULL;
@@ -95,13 +96,15 @@ int locality_bind(struct locality *locality, const struct device_info *info, pid
 	char list[64];
 
 	if (!set) {
-		snprintf(why, LOCALITY_TEXT_MAX, "hwloc does not know which processors are near it (lstopo shows what it knows)");
+		snprintf(why, LOCALITY_TEXT_MAX,
+			 "hwloc does not know which processors are near it (lstopo shows what it knows)");
 		return 1;
 	}
 	hwloc_bitmap_and(locality->chosen, set, locality->usable);
 	if (hwloc_bitmap_iszero(locality->chosen)) {
 		hwloc_bitmap_list_snprintf(list, sizeof list, set);
-		snprintf(why, LOCALITY_TEXT_MAX, "broker-run may not use the processors near it (%s): see taskset(1)", list);
+		snprintf(why, LOCALITY_TEXT_MAX, "broker-run may not use the processors near it (%s): see taskset(1)",
+			 list);
 		return 1;
 	}
 	if (hwloc_set_proc_cpubind(locality->topology, pid, locality->chosen, 0))

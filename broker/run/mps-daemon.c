@@ -105,8 +105,8 @@ static int lose(struct mps_daemon *daemon)
 	return error_set(-EIO, "the keeper of the MPS daemon was killed");
 }
 
-int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order, mps_daemon_done *done,
-		     void *context)
+int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order,
+		     mps_daemon_done *done, void *context)
 {
 	daemon->done = done;
 	daemon->context = context;

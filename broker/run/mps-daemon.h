@@ -37,8 +37,8 @@ struct mps_daemon {
 int mps_daemon_prepare(struct mps_daemon *daemon);
 
 /* Sends the order to start the daemon. 0: the event loop calls done() once; negative errno: done() is not called. */
-int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order, mps_daemon_done *done,
-		     void *context);
+int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order,
+		     mps_daemon_done *done, void *context);
 
 /* Notes the end of a process that the caller has reaped. Does nothing if the process is not the keeper. */
 void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid);

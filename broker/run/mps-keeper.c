@@ -155,8 +155,8 @@ static int say_silent(const char *directory)
 	char text[MPS_ANSWER_MAX];
 
 	find_cause(directory, text);
-	return error_set(-ETIMEDOUT, "the MPS daemon did not answer for %d s%s%.140s: see whether nvidia-smi answers", START_SECONDS,
-			 *text ? "; it said last: " : "", text);
+	return error_set(-ETIMEDOUT, "the MPS daemon did not answer for %d s%s%.140s: see whether nvidia-smi answers",
+			 START_SECONDS, *text ? "; it said last: " : "", text);
 }
 
 /* Whether the signal means that the job ends: SIGTERM, or PARENT_DIED if the parent has really died. */
@@ -216,7 +216,8 @@ static int daemon_wait(struct keeper *keeper, const char *directory)
 
 static int environment_set(const struct mps_order *order)
 {
-	if (setenv("CUDA_MPS_PIPE_DIRECTORY", order->directory, 1) || setenv("CUDA_MPS_LOG_DIRECTORY", order->directory, 1) ||
+	if (setenv("CUDA_MPS_PIPE_DIRECTORY", order->directory, 1) ||
+	    setenv("CUDA_MPS_LOG_DIRECTORY", order->directory, 1) ||
 	    (*order->visible ? setenv("CUDA_VISIBLE_DEVICES", order->visible, 1) : unsetenv("CUDA_VISIBLE_DEVICES")))
 		return error_set(-ENOMEM, "no memory for the MPS daemon's environment");
 	return 0;

@@ -34,7 +34,10 @@ int take_mps_memory(void *field, const char *text)
 	if (error)
 		return error;
 	if (size < MIB)
-		return error_set(-EINVAL, "'%.40s' is too small: MPS counts in MiB, and a worker's context alone needs hundreds of them", text);
+		return error_set(-EINVAL,
+				 "'%.40s' is too small: MPS counts in MiB, and a worker's context alone needs hundreds "
+				 "of them",
+				 text);
 	*(equals ? &options->memory[device] : &options->memory_each) = size;
 	return 0;
 }
@@ -57,10 +60,12 @@ int mps_plan_make(const struct mps_options *options, bool present, const struct 
 	bool cuda = board->device_kind == DEVICE_CUDA;
 
 	if (options->mode == MPS_YES && !cuda)
-		return error_set(-EINVAL, "--mps yes is for GPUs, and these are host devices: leave it out, or use --mps auto");
+		return error_set(-EINVAL,
+				 "--mps yes is for GPUs, and these are host devices: leave it out, or use --mps auto");
 	for (unsigned i = board->devices; i < DEVICE_MAX; i++)
 		if (options->memory[i])
-			return error_set(-ENODEV, "--mps-memory is given for device %u, and there are %u, from 0", i, board->devices);
+			return error_set(-ENODEV, "--mps-memory is given for device %u, and there are %u, from 0", i,
+					 board->devices);
 	if (present)
 		*plan = MPS_PRESENT;
 	else if (options->mode == MPS_YES || (options->mode == MPS_AUTO && cuda && is_worth_it(board, workers)))
@@ -92,7 +97,8 @@ static void list_visible(const struct board_header *board, char text[MPS_UUIDS_M
 	for (unsigned i = 0; i < board->devices; i++) {
 		char uuid[UUID_TEXT_SIZE];
 
-		at += (size_t)snprintf(text + at, MPS_UUIDS_MAX - at, "%sGPU-%s", i ? "," : "", uuid_format(board->device[i].uuid, uuid));
+		at += (size_t)snprintf(text + at, MPS_UUIDS_MAX - at, "%sGPU-%s", i ? "," : "",
+				       uuid_format(board->device[i].uuid, uuid));
 	}
 }
 
@@ -113,7 +119,8 @@ static void format_memory(const struct mps_options *options, unsigned devices, c
 		uint64_t bytes = options->memory[i] ? options->memory[i] : options->memory_each;
 
 		if (bytes)
-			at += (size_t)snprintf(text + at, size - at, "%s%u=%lluM", at ? "," : "", i, (unsigned long long)(bytes / MIB));
+			at += (size_t)snprintf(text + at, size - at, "%s%u=%lluM", at ? "," : "", i,
+					       (unsigned long long)(bytes / MIB));
 	}
 }
 
@@ -131,8 +138,8 @@ static int tell_limits(struct children *children, const struct mps_options *opti
 	return error;
 }
 
-int mps_plan_tell(struct children *children, const struct mps_options *options, enum mps_plan plan, const struct mps_order *order,
-		     unsigned devices)
+int mps_plan_tell(struct children *children, const struct mps_options *options, enum mps_plan plan,
+		  const struct mps_order *order, unsigned devices)
 {
 	int error = 0;
 

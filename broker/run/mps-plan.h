@@ -48,7 +48,7 @@ bool mps_plan_too_many(unsigned workers, unsigned devices);
 void mps_order_make(struct mps_order *order, const char *directory, const struct board_header *board);
 
 /* Sets the workers' variables for MPS, before they are released. order: for MPS_OWN. 0 or negative errno. */
-int mps_plan_tell(struct children *children, const struct mps_options *options, enum mps_plan plan, const struct mps_order *order,
-		     unsigned devices);
+int mps_plan_tell(struct children *children, const struct mps_options *options, enum mps_plan plan,
+		  const struct mps_order *order, unsigned devices);
 
 #endif

@@ -38,7 +38,9 @@ static int take_word(struct declared_buffer *buffer, const char *word)
 	else if (!strncmp(word, "reserve=", 8))
 		return size_parse(word + 8, &buffer->amount.reserve);
 	else
-		return error_set(-EINVAL, "'%.40s' cannot stand behind a buffer's size: write timeline, dedicated, same-address, mode=0640 or reserve=4G",
+		return error_set(-EINVAL,
+				 "'%.40s' cannot stand behind a buffer's size: write timeline, dedicated, "
+				 "same-address, mode=0640 or reserve=4G",
 				 word);
 	return 0;
 }
@@ -53,7 +55,10 @@ static int take_properties(struct declared_buffer *buffer, const char *text)
 		size_t length = part_length(text);
 
 		if (length >= sizeof part)
-			return error_set(-EINVAL, "'%.40s...' is too long: write NAME=SIZE[@DEVICE][,timeline][,dedicated][,same-address][,mode=0640][,reserve=4G]",
+			return error_set(-EINVAL,
+					 "'%.40s...' is too long: write "
+					 "NAME=SIZE[@DEVICE][,timeline][,dedicated][,same-address][,mode=0640][,"
+					 "reserve=4G]",
 					 text);
 		snprintf(part, sizeof part, "%.*s", (int)length, text);
 		error = first ? take_amount(&buffer->amount, part) : take_word(buffer, part);
@@ -71,7 +76,10 @@ static int take_buffer(void *buffers, const char *value)
 	int error;
 
 	if (!value[length])
-		return error_set(-EINVAL, "'%.60s' declares no buffer: write NAME=SIZE or NAME=SIZE@DEVICE, where SIZE may be a layout such as f32[1024,1024]", value);
+		return error_set(-EINVAL,
+				 "'%.60s' declares no buffer: write NAME=SIZE or NAME=SIZE@DEVICE, where SIZE may be a "
+				 "layout such as f32[1024,1024]",
+				 value);
 	if (length >= sizeof buffer.name)
 		return error_set(-ENAMETOOLONG, "a buffer's name is longer than %d bytes: shorten it", NAME_SIZE - 1);
 	memcpy(buffer.name, value, length);
@@ -90,8 +98,8 @@ static int take_connections(void *field, const char *value)
 	uint64_t number = RUN_CONNECTIONS_INHERITED;
 
 	if (strcmp(value, "inherit") && number_parse(value, "count of connections", 1, RUN_CONNECTIONS_MAX, &number))
-		return error_set(-EINVAL, "'%.40s' is no count of connections: give a number from 1 to %d, or inherit", value,
-				 RUN_CONNECTIONS_MAX);
+		return error_set(-EINVAL, "'%.40s' is no count of connections: give a number from 1 to %d, or inherit",
+				 value, RUN_CONNECTIONS_MAX);
 	*(int *)field = (int)number;
 	return 0;
 }
@@ -101,13 +109,14 @@ static int take_connections(void *field, const char *value)
 static const struct option_row rows[] = {
 	{ 'n', "workers", "WORKERS", "how many workers to fork, 1 to 1024 (1)",
 	  NUMBER("count of workers", 1, RUN_WORKERS_MAX), FIELD(workers) },
-	{ 0, "join", NULL, "this is one process of a job that mpirun or srun started: those of a machine share one broker", VALUE(take_flag),
-	  FIELD(join) },
+	{ 0, "join", NULL,
+	  "this is one process of a job that mpirun or srun started: those of a machine share one broker",
+	  VALUE(take_flag), FIELD(join) },
 	{ 0, "join-timeout", "SECONDS", "with --join, how long who starts early waits for the others (60)",
 	  NUMBER("number of seconds", 1, JOIN_PATIENCE_MAX), FIELD(job.patience) },
 	{ 'b', "buffer", "NAME=SIZE[@DEVICE][,WORD]",
-	  "a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, dedicated, same-address, mode=0640, reserve=4G; "
-	  "may be repeated",
+	  "a buffer that exists before the workers start; bytes, or with K, M, G, or f32[1024,1024]; WORD: timeline, "
+	  "dedicated, same-address, mode=0640, reserve=4G; may be repeated",
 	  VALUE(take_buffer), FIELD(buffers) },
 	{ 0, "spec", "FILE", "more such buffers, from a file (see broker-run(1)); may be repeated", VALUE(take_spec),
 	  FIELD(buffers) },
@@ -117,32 +126,36 @@ static const struct option_row rows[] = {
 	  FIELD(broker.instance) },
 	{ 0, "poll", "USEC", "after a request, poll for the next one this long before sleeping; uses a processor (0)",
 	  VALUE_POLL, FIELD(broker.poll_us) },
-	{ 0, "export", "HOW", "how workers get memory: ipc (handles of CUDA IPC) or vmm (descriptors of virtual memory management) (ipc)",
+	{ 0, "export", "HOW",
+	  "how workers get memory: ipc (handles of CUDA IPC) or vmm (descriptors of virtual memory management) (ipc)",
 	  VALUE(take_export), FIELD(broker.exported) },
 	{ 0, "pool", "SIZE", "freed memory of each device that is kept for later buffers; 0: none (64M)",
 	  VALUE(take_size_or_0), FIELD(broker.pool) },
-	{ 0, "buffers", "N", "how many buffers there may be, 1 to 1048576 (4096)", VALUE_BUFFERS, FIELD(broker.buffers) },
+	{ 0, "buffers", "N", "how many buffers there may be, 1 to 1048576 (4096)", VALUE_BUFFERS,
+	  FIELD(broker.buffers) },
 	{ 0, "mappings", "N", "how many mappings of all workers together, 1 to 4194304 (16384)", VALUE_MAPPINGS,
 	  FIELD(broker.handles) },
 	{ 0, "connections", "N",
 	  "CUDA_DEVICE_MAX_CONNECTIONS of the workers, 1 to 32, or inherit (16 unless it is set)",
 	  VALUE(take_connections), FIELD(connections) },
-	{ 0, "map", "ORDER", "which device GPUBROKER_DEVICE names to each worker: round (0 1 0 1) or block (0 0 1 1) (round)",
+	{ 0, "map", "ORDER",
+	  "which device GPUBROKER_DEVICE names to each worker: round (0 1 0 1) or block (0 0 1 1) (round)",
 	  WORD(map_modes, "round or block"), FIELD(map) },
 	{ 0, "bind", "TO", "run each worker on the processors near its device: none or device (none)",
 	  WORD(bind_modes, "none or device"), FIELD(bind) },
 	{ 0, "mps", "MODE",
-	  "run the workers under an MPS daemon of their own: yes, no, or auto: where there are more workers than GPUs (no)",
+	  "run the workers under an MPS daemon of their own: yes, no, or auto: where there are more workers than GPUs "
+	  "(no)",
 	  WORD(mps_modes, "no, auto or yes"), FIELD(mps.mode) },
 	{ 0, "mps-threads", "PERCENT", "under MPS, each worker uses at most this part of a GPU's multiprocessors (100)",
 	  NUMBER("percentage", 1, 100), FIELD(mps.threads) },
 	{ 0, "mps-memory", "[DEVICE=]SIZE",
-	  "under MPS, each worker allocates and maps at most this much of a GPU's memory; may be repeated", VALUE(take_mps_memory),
-	  FIELD(mps) },
+	  "under MPS, each worker allocates and maps at most this much of a GPU's memory; may be repeated",
+	  VALUE(take_mps_memory), FIELD(mps) },
 	{ 0, "kill-on-failure", NULL, "end the other workers when one fails or is killed", VALUE(take_flag),
 	  FIELD(kill_on_failure) },
-	{ 0, "no-hints", NULL, "print no hints, such as the one about workers that share a GPU without MPS", VALUE(take_flag),
-	  FIELD(no_hints) },
+	{ 0, "no-hints", NULL, "print no hints, such as the one about workers that share a GPU without MPS",
+	  VALUE(take_flag), FIELD(no_hints) },
 	{ 'q', "quiet", NULL, "print neither the first line nor the closing account, and no hints", VALUE(take_flag),
 	  FIELD(quiet) },
 	OPTION_HELP_AND_VERSION,
@@ -152,9 +165,9 @@ static const struct option_table table = {
 	.program = "broker-run",
 	.usage = "usage: broker-run [OPTION ...] [--] COMMAND [ARGUMENT ...]\n"
 		 "Forks workers that share device memory by name. Only this process allocates and frees it.\n",
-	.ending = "\nEach worker gets GPUBROKER, GPUBROKER_RANK, GPUBROKER_SIZE and GPUBROKER_DEVICE in its environment.\n"
-		  "The exit status is that of the first worker that failed (128 + signal when killed),\n"
-		  "125 for wrong usage and when the broker itself failed, else 0.",
+	.ending = "\nEach worker gets GPUBROKER, GPUBROKER_RANK, GPUBROKER_SIZE and GPUBROKER_DEVICE in its "
+		  "environment.\nThe exit status is that of the first worker that failed (128 + signal when "
+		  "killed),\n125 for wrong usage and when the broker itself failed, else 0.",
 	.width = 39,
 	.words = WORDS_COMMAND,
 	.rows = rows,
@@ -169,7 +182,8 @@ static int check_limits(const struct mps_options *mps)
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		limits |= mps->memory[i] > 0;
 	if (limits && mps->mode == MPS_NO)
-		return error_set(-EINVAL, "--mps-threads and --mps-memory are for workers under MPS: add --mps yes, or --mps auto");
+		return error_set(-EINVAL, "--mps-threads and --mps-memory are for workers under MPS: add --mps yes, or "
+					  "--mps auto");
 	return 0;
 }
 

@@ -20,7 +20,8 @@ static _Thread_local struct declared_buffers *filling; /* the list that its buff
 #define MANUAL "see broker-run(1), Spec files"
 
 static const struct config_message messages[] = {
-	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size or layout, reserve, device, mode, timeline, dedicated, same_address" },
+	{ "no such option '%s'", "'%s' is unknown: write buffer \"NAME\" { ... }, in it size or layout, reserve, "
+				 "device, mode, timeline, dedicated, same_address" },
 	{ "found duplicate title '%s'", "the buffer '%s' is declared twice: keep one" },
 	{ "missing title for section '%s'", "this %s has no name: write buffer \"NAME\" { ... }" },
 	{ "missing opening brace for section '%s'", "this %s has no '{' behind its name: add it" },
@@ -31,8 +32,8 @@ static const struct config_message messages[] = {
 
 static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 {
-	const char *name = cfg_title(section), *size = cfg_getstr(section, "size"), *layout = cfg_getstr(section, "layout"),
-		   *reserve = cfg_getstr(section, "reserve");
+	const char *name = cfg_title(section), *size = cfg_getstr(section, "size"),
+		   *layout = cfg_getstr(section, "layout"), *reserve = cfg_getstr(section, "reserve");
 	long device = cfg_getint(section, "device");
 	int error = name_check(name);
 
@@ -40,7 +41,9 @@ static int take_buffer(cfg_t *section, struct declared_buffer *buffer)
 		return error;
 	snprintf(buffer->name, sizeof buffer->name, "%s", name);
 	if (!size == !layout)
-		return error_set(-EINVAL, "the buffer '%s' needs a size or a layout: add size = \"64M\" or layout = \"f32[1024,1024]\"",
+		return error_set(-EINVAL,
+				 "the buffer '%s' needs a size or a layout: add size = \"64M\" or layout = "
+				 "\"f32[1024,1024]\"",
 				 name);
 	if (device < 0 || device >= DEVICE_MAX)
 		return error_set(-EINVAL, "device = %ld: give a number from 0 to %d", device, DEVICE_MAX - 1);

@@ -15,7 +15,8 @@
 static void say_own(const struct workers_mps *mps)
 {
 	if (run_hints(mps->options))
-		log_say("the workers run under an MPS daemon of their own: when one dies in a kernel, the CUDA calls of the others fail");
+		log_say("the workers run under an MPS daemon of their own: when one dies in a kernel, the CUDA calls "
+			"of the others fail");
 }
 
 /*
@@ -34,16 +35,18 @@ static void say_without(const struct workers_mps *mps, const char *why)
 		advice = "they are too many for MPS, see";
 	else if (mps->options->mps.mode != MPS_NO)
 		advice = "see";
-	log_say("hint: %u workers share %u GPU%s without MPS%s%s, so they take turns in time slices: %s broker-run(1) (--no-hints leaves this "
-		"out)", workers, devices, PLURAL(devices), *why ? ": " : "", why, advice);
+	log_say("hint: %u workers share %u GPU%s without MPS%s%s, so they take turns in time slices: %s broker-run(1) "
+		"(--no-hints leaves this out)",
+		workers, devices, PLURAL(devices), *why ? ": " : "", why, advice);
 }
 
 /* Logs that, if the first failed worker had a fault in a kernel, CUDA calls of the other workers fail, too. */
 static void say_shared_fate(const struct workers_mps *mps, const struct children *children)
 {
 	if (run_hints(mps->options) && children->running && mps->plan == MPS_OWN)
-		log_say("if worker %u died in a kernel, the CUDA calls of the others fail from now on, with CUDA_ERROR_ILLEGAL_ADDRESS as a "
-			"rule: they share an MPS server", children->first);
+		log_say("if worker %u died in a kernel, the CUDA calls of the others fail from now on, with "
+			"CUDA_ERROR_ILLEGAL_ADDRESS as a rule: they share an MPS server",
+			children->first);
 }
 
 /* ---- the start ---- */
@@ -72,8 +75,8 @@ static void on_done(void *context, int error, const char *text)
 	mps->ready(mps->context, error, text);
 }
 
-int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const struct board_header *board, const char *directory,
-		      mps_daemon_done *ready, void *context)
+int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const struct board_header *board,
+		      const char *directory, mps_daemon_done *ready, void *context)
 {
 	int error;
 
@@ -91,8 +94,8 @@ int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const st
 		return 0;
 	}
 	if (mps->plan == MPS_PRESENT && mps->options->mps.mode == MPS_YES && !mps->answers)
-		return error_set(-ECONNREFUSED, "CUDA_MPS_PIPE_DIRECTORY (/tmp/nvidia-mps unless set) leads to an MPS daemon that has ended: remove what "
-						"it left there, or start it again");
+		return error_set(-ECONNREFUSED, "CUDA_MPS_PIPE_DIRECTORY (/tmp/nvidia-mps unless set) leads to an MPS "
+						"daemon that has ended: remove what it left there, or start it again");
 	mps_daemon_stop(&mps->daemon);
 	if (mps->plan == MPS_WITHOUT)
 		say_without(mps, "");
@@ -113,7 +116,8 @@ bool workers_mps_owns(const struct workers_mps *mps)
 int workers_mps_tell(const struct workers_mps *mps, struct children *children)
 {
 	if (mps->plan == MPS_OWN && !mps->daemon.serves)
-		return error_set(-EIO, "the MPS daemon of this job was ended before the workers began: see who ended it");
+		return error_set(-EIO,
+				 "the MPS daemon of this job was ended before the workers began: see who ended it");
 	return mps_plan_tell(children, &mps->options->mps, mps->plan, &mps->order, mps->board->devices);
 }
 
@@ -127,7 +131,8 @@ void workers_mps_ended(struct workers_mps *mps, pid_t pid)
 void workers_mps_child(struct workers_mps *mps, const struct children *children, bool first_failure)
 {
 	if (mps_daemon_lost(&mps->daemon))
-		log_say("the MPS daemon of this job was ended: the CUDA calls of its workers fail, with CUDA_ERROR_MPS_RPC_FAILURE");
+		log_say("the MPS daemon of this job was ended: the CUDA calls of its workers fail, with "
+			"CUDA_ERROR_MPS_RPC_FAILURE");
 	if (first_failure)
 		say_shared_fate(mps, children);
 }

@@ -35,8 +35,8 @@ int workers_mps_prepare(struct workers_mps *mps, const struct run_options *optio
  * devices are known. directory: the job's private directory. Returns 0: ready() is called once with the outcome, in
  * this call or later from the event loop. Returns negative errno with the error message: ready() is not called.
  */
-int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const struct board_header *board, const char *directory,
-		      mps_daemon_done *ready, void *context);
+int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const struct board_header *board,
+		      const char *directory, mps_daemon_done *ready, void *context);
 
 /* Whether the workers will run under MPS. Valid from ready() on. */
 bool workers_mps_under(const struct workers_mps *mps);

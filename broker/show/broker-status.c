@@ -51,16 +51,19 @@ static const struct option_row rows[] = {
 	{ 'j', "json", NULL, "JSON: an object, or with --list and for several brokers an array", FLAG(json) },
 	{ 'c', "counters", NULL, "all counters, not only those that counted something, and all users", FLAG(counters) },
 	{ 's', "sort", "COLUMN", "sort each table that has the column; -COLUMN: the other way round", TEXT(sort) },
-	{ 'o', "columns", "LIST", "these columns alone, with commas between them; help: list all there are", TEXT(columns) },
+	{ 'o', "columns", "LIST", "these columns alone, with commas between them; help: list all there are",
+	  TEXT(columns) },
 	{ 'u', "user", "USER", "only what is of this user, by name or number", TEXT(user) },
 	{ 0, "device", "N", "only what is on this device", TEXT(device) },
 	{ 0, "holder", "PID|SESSION", "only what this process or session holds", TEXT(holder) },
-	{ 'w', "watch", NULL, "on the whole terminal, again and again, with rates; the keys are shown there", FLAG(watch) },
-	{ 0, "delay", "SECONDS", "--watch: from one look to the next, 1 to 3600 (1)", NUMBER("number of seconds", 1, 3600),
-	  .offset = offsetof(struct options, delay) },
+	{ 'w', "watch", NULL, "on the whole terminal, again and again, with rates; the keys are shown there",
+	  FLAG(watch) },
+	{ 0, "delay", "SECONDS", "--watch: from one look to the next, 1 to 3600 (1)",
+	  NUMBER("number of seconds", 1, 3600), .offset = offsetof(struct options, delay) },
 	{ 0, "why", NULL, "what waits, for whom, and what to do: of a BUFFER, a PID, or all", FLAG(why) },
 	{ 0, "openmetrics", NULL, "metrics as OpenMetrics text, of all brokers or of INSTANCE", FLAG(openmetrics) },
-	{ 0, "prometheus", NULL, "the same as Prometheus text, for node_exporter's textfile collector", FLAG(prometheus) },
+	{ 0, "prometheus", NULL, "the same as Prometheus text, for node_exporter's textfile collector",
+	  FLAG(prometheus) },
 	OPTION_HELP_AND_VERSION,
 };
 
@@ -70,8 +73,8 @@ static const struct option_table option_table = {
 		 "       broker-status --why [BUFFER|PID] [INSTANCE]\n"
 		 "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
 		 "Without INSTANCE: the only broker there is, or a list of them.\n",
-	.ending = "\nThe exit status is 0 when a broker or metrics were shown, 1 when there is none, 2 for wrong usage, 3 when --why found a\n"
-		  "deadlock.",
+	.ending = "\nThe exit status is 0 when a broker or metrics were shown, 1 when there is none, 2 for wrong "
+		  "usage, 3 when --why found a\ndeadlock.",
 	.width = 24,
 	.words = WORDS_BOUNDED,
 	.words_max = 2,
@@ -142,20 +145,23 @@ static bool is_filtered(void)
 static int check_together(void)
 {
 	if (options.instance && options.list)
-		return error_set(-EINVAL, "'%.40s' and --list exclude each other: see broker-status --help", options.instance);
+		return error_set(-EINVAL, "'%.40s' and --list exclude each other: see broker-status --help",
+				 options.instance);
 	if (options.json && (is_filtered() || options.sort || options.columns))
-		return error_set(-EINVAL, "--json shows all of it, as it is: leave out --sort, --columns, --user, --device and "
-					  "--holder, and select with jq");
+		return error_set(-EINVAL, "--json shows all of it, as it is: leave out --sort, --columns, --user, "
+					  "--device and --holder, and select with jq");
 	if (options.list && is_filtered())
-		return error_set(-EINVAL, "--user, --device and --holder look into brokers, and --list shows none from inside: "
-					  "leave it out");
-	if (options.why && (options.list || options.json || options.counters || options.watch || is_filtered() || options.sort ||
-			    options.columns))
+		return error_set(-EINVAL, "--user, --device and --holder look into brokers, and --list shows none from "
+					  "inside: leave it out");
+	if (options.why && (options.list || options.json || options.counters || options.watch || is_filtered() ||
+			    options.sort || options.columns))
 		return error_set(-EINVAL, "--why goes with no other option: see broker-status --help");
-	if ((options.openmetrics || options.prometheus) && (options.list || options.json || options.watch || options.why || is_filtered()))
+	if ((options.openmetrics || options.prometheus) &&
+	    (options.list || options.json || options.watch || options.why || is_filtered()))
 		return error_set(-EINVAL, "metrics go with no other option: see broker-status --help");
 	if (options.watch && (options.json || options.list || options.counters))
-		return error_set(-EINVAL, "--watch shows tables of one broker: leave out --json, --list and --counters");
+		return error_set(-EINVAL,
+				 "--watch shows tables of one broker: leave out --json, --list and --counters");
 	return options.instance ? instance_check(options.instance) : 0;
 }
 

@@ -173,7 +173,8 @@ static void make_held(struct cell *cell)
 /* The state of the session, or of its process if the session is open. */
 static void make_session_state(struct cell *cell)
 {
-	const char *state = json_text(cell->row, "state"), *process = json_string_value(json_object_get(cell->row, "process"));
+	const char *state = json_text(cell->row, "state"),
+		   *process = json_string_value(json_object_get(cell->row, "process"));
 
 	snprintf(cell->text, CELL_MAX, "%s", process && !strcmp(state, "open") ? process : state);
 }
@@ -304,7 +305,8 @@ const struct column columns[] = {
 	{ TABLE_BROKERS, "sessions", "how many sessions it has", "sessions", make_number, FIGURE },
 	{ TABLE_BROKERS, "state", "running, stopped, dead or unreadable", "state", make_text, WORDS },
 	{ TABLE_BROKERS, "owner", "the user whom its file belongs to", "owner", make_user, .least = 8 },
-	{ TABLE_BROKERS, "job", "the job that it is part of, as Slurm or PMIx names it", "job", make_text_if_any, .least = 8, .shown = SHOWN_IF_ANY },
+	{ TABLE_BROKERS, "job", "the job that it is part of, as Slurm or PMIx names it", "job", make_text_if_any,
+	  .least = 8, .shown = SHOWN_IF_ANY },
 
 	{ TABLE_DEVICES, "dev", "the broker's number of the device", "index", make_number, ORDINAL },
 	{ TABLE_DEVICES, "name", "its name", "name", make_text, .least = 12 },
@@ -317,8 +319,8 @@ const struct column columns[] = {
 	{ TABLE_DEVICES, "uuid", "what it is called in every process", "uuid", make_text, .drop = 1 },
 
 	{ TABLE_USERS, "user", "the user", "uid", make_user, .least = 8 },
-	{ TABLE_USERS, "memory", "bytes of the devices, in whole granules, for its buffers and its idle memory", "bytes",
-	  make_resource, FIGURE },
+	{ TABLE_USERS, "memory", "bytes of the devices, in whole granules, for its buffers and its idle memory",
+	  "bytes", make_resource, FIGURE },
 	{ TABLE_USERS, "buffers", "buffers that it owns", "buffers", make_resource, FIGURE },
 	{ TABLE_USERS, "sessions", "sessions of its processes", "sessions", make_resource, FIGURE },
 	{ TABLE_USERS, "grants", "buffers that its sessions use, counting each session once for each device", "grants",
@@ -338,20 +340,19 @@ const struct column columns[] = {
 	  WORDS },
 	{ TABLE_SESSIONS, "container", "whether its process is in a container", "container", make_flag,
 	  .shown = SHOWN_IF_ANY, .drop = 2 },
-	{ TABLE_SESSIONS, "cpus", "the processors that its process may use, if not all", "cpus", make_text_if_any, .least = 4,
-	  .shown = SHOWN_IF_ANY, .drop = 2 },
+	{ TABLE_SESSIONS, "cpus", "the processors that its process may use, if not all", "cpus", make_text_if_any,
+	  .least = 4, .shown = SHOWN_IF_ANY, .drop = 2 },
 	{ TABLE_SESSIONS, "age", "how long it is connected", "since", make_age, ORDINAL },
 	{ TABLE_SESSIONS, "mappings", "how many mappings it has", "mappings", make_held, FIGURE, .drop = 3 },
 	{ TABLE_SESSIONS, "size", "the memory that those keep, in whole granules", "bytes", make_size, FIGURE },
-	{ TABLE_SESSIONS, "history", "with --watch: how SIZE went lately", "history", make_text_if_any, .shown = SHOWN_IF_ANY,
-	  .drop = 1 },
-	{ TABLE_SESSIONS, "holds", "the buffers that it may use", "grants", make_holds, .least = 12,
-	  .list = true },
+	{ TABLE_SESSIONS, "history", "with --watch: how SIZE went lately", "history", make_text_if_any,
+	  .shown = SHOWN_IF_ANY, .drop = 1 },
+	{ TABLE_SESSIONS, "holds", "the buffers that it may use", "grants", make_holds, .least = 12, .list = true },
 
 	{ TABLE_BUFFERS, "buffer", "its name", "name", make_text, .least = 16 },
 	{ TABLE_BUFFERS, "size", "its size", "bytes", make_size, FIGURE },
-	{ TABLE_BUFFERS, "layout", "the type and the extents of its elements, where it was created with them", "layout", make_text_if_any,
-	  .shown = SHOWN_IF_ANY, .least = 10 },
+	{ TABLE_BUFFERS, "layout", "the type and the extents of its elements, where it was created with them", "layout",
+	  make_text_if_any, .shown = SHOWN_IF_ANY, .least = 10 },
 	{ TABLE_BUFFERS, "allocated", "what it takes on the device", "allocated", make_size, FIGURE, ASKED },
 	{ TABLE_BUFFERS, "dev", "the device that it is on", "device", make_number, ORDINAL },
 	{ TABLE_BUFFERS, "state", "creating, live, draining or freeing", "state", make_text, WORDS },
@@ -360,18 +361,20 @@ const struct column columns[] = {
 	{ TABLE_BUFFERS, "mode", "its permission bits, in octal", "mode", make_mode, FIGURE, ASKED },
 	{ TABLE_BUFFERS, "timeline", "whether it has a timeline", "timeline", make_flag, ASKED },
 	{ TABLE_BUFFERS, "ephemeral", "whether it is unlinked when its creator ends", "ephemeral", make_flag, ASKED },
-	{ TABLE_BUFFERS, "dedicated", "whether it was created to share its memory with no other one", "alone", make_flag,
+	{ TABLE_BUFFERS, "dedicated", "whether it was created to share its memory with no other one", "alone",
+	  make_flag, ASKED },
+	{ TABLE_BUFFERS, "sameaddress", "whether each process maps it at the same address", "same_address", make_flag,
 	  ASKED },
-	{ TABLE_BUFFERS, "sameaddress", "whether each process maps it at the same address", "same_address", make_flag, ASKED },
-	{ TABLE_BUFFERS, "growable", "whether it was created with a reserve, and may grow", "growable", make_flag, ASKED },
+	{ TABLE_BUFFERS, "growable", "whether it was created with a reserve, and may grow", "growable", make_flag,
+	  ASKED },
 	{ TABLE_BUFFERS, "export", "how its memory is exported: ipc or vmm", "export", make_text, WORDS, ASKED },
 	{ TABLE_BUFFERS, "sealed", "whether nobody may write it any more", "sealed", make_flag, ASKED },
 	{ TABLE_BUFFERS, "age", "how long it has been there", "created", make_age, ORDINAL },
 	{ TABLE_BUFFERS, "generation", "its serial number; no other buffer of this broker ever has it", "generation",
 	  make_number, ORDINAL, ASKED },
 	{ TABLE_BUFFERS, "grants", "how many sessions may use it", "grants", make_held, FIGURE },
-	{ TABLE_BUFFERS, "history", "with --watch: how GRANTS went lately", "history", make_text_if_any, .shown = SHOWN_IF_ANY,
-	  .drop = 1 },
+	{ TABLE_BUFFERS, "history", "with --watch: how GRANTS went lately", "history", make_text_if_any,
+	  .shown = SHOWN_IF_ANY, .drop = 1 },
 	{ TABLE_BUFFERS, "holders", "the processes of those sessions", "grants", make_holders, .least = 10,
 	  .list = true },
 };
@@ -423,8 +426,9 @@ void cell_make(struct cell *cell)
 
 static const json_t *sort_value(const struct column *column, const json_t *row)
 {
-	const json_t *value = column->make == make_resource ? json_object_get(json_object_get(row, "used"), column->key) :
-							      json_object_get(row, column->key);
+	const json_t *value = column->make == make_resource ?
+				      json_object_get(json_object_get(row, "used"), column->key) :
+				      json_object_get(row, column->key);
 
 	return value;
 }

@@ -34,21 +34,24 @@ static void print_doubt(const struct shown *shown, const char *reason)
 	unsigned long long pid = shown->header.pid, age = shown_age(shown);
 
 	if (shown->partial)
-		printf("The broker '%s' shows this user its own objects, and who holds them: others' waits are not among these.\n",
+		printf("The broker '%s' shows this user its own objects, and who holds them: others' waits are not "
+		       "among these.\n",
 		       shown->instance);
 	if (!shown->trusted)
-		printf("The status file of '%s' may be anybody's word: its owner is uid %u.\n", shown->instance, shown->owner);
+		printf("The status file of '%s' may be anybody's word: its owner is uid %u.\n", shown->instance,
+		       shown->owner);
 	if (shown->state == SHOWN_DEAD)
 		printf("The broker '%s' is dead. This is what it knew %llu s ago:\n", shown->instance, age);
 	else if (shown->state == SHOWN_STOPPED)
 		printf("The broker '%s' is stopped by a signal: kill -CONT %llu. This is what it knew %llu s ago:\n",
 		       shown->instance, pid, age);
 	else if (is_elsewhere(shown))
-		printf("The broker '%s' runs in another pid namespace, as in a container: it cannot be asked from here, and the "
-		       "numbers of processes are those there. This is what it knew %llu s ago:\n",
+		printf("The broker '%s' runs in another pid namespace, as in a container: it cannot be asked from "
+		       "here, and the numbers of processes are those there. This is what it knew %llu s ago:\n",
 		       shown->instance, age);
 	else if (*reason)
-		printf("The broker '%s' was not asked: %s. This is what it knew %llu s ago:\n", shown->instance, reason, age);
+		printf("The broker '%s' was not asked: %s. This is what it knew %llu s ago:\n", shown->instance, reason,
+		       age);
 }
 
 /* Has the broker ask its clients, if possible, and reads its status. Sets reason, for print_doubt(). */
@@ -73,7 +76,8 @@ static void print_nothing(void *context, const char *line)
 	(void)line;
 }
 
-static int explain(const struct shown *shown, const char *about, void (*say)(void *, const char *), struct why_found *found)
+static int explain(const struct shown *shown, const char *about, void (*say)(void *, const char *),
+		   struct why_found *found)
 {
 	struct why why = { .records = shown->records,
 			   .count = shown->count,

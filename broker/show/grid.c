@@ -44,8 +44,10 @@ static bool row_is_wanted(enum table_kind table, const json_t *row, const struct
 	case TABLE_USERS:
 		return user || json_number(row, "uid") == selection->user;
 	case TABLE_SESSIONS:
-		return (user || json_number(row, "uid") == selection->user) && (device || is_on_device(row, selection->device)) &&
-		       (holder || json_number(row, "pid") == selection->holder || json_number(row, "session") == selection->holder);
+		return (user || json_number(row, "uid") == selection->user) &&
+		       (device || is_on_device(row, selection->device)) &&
+		       (holder || json_number(row, "pid") == selection->holder ||
+			json_number(row, "session") == selection->holder);
 	case TABLE_BUFFERS:
 		return (user || json_number(row, "owner") == selection->user) &&
 		       (device || json_number(row, "device") == selection->device) &&
@@ -206,7 +208,8 @@ static bool columns_drop(struct grid *grid)
 	size_t drop = grid->count;
 
 	for (size_t i = 0; i < grid->count; i++)
-		if (grid->columns[i]->drop && (drop == grid->count || grid->columns[i]->drop > grid->columns[drop]->drop))
+		if (grid->columns[i]->drop &&
+		    (drop == grid->count || grid->columns[i]->drop > grid->columns[drop]->drop))
 			drop = i;
 	if (drop == grid->count)
 		return false;
@@ -260,7 +263,8 @@ void grid_free(struct grid *grid)
 /* ---- lines ---- */
 
 /* Appends a cell, padded to its column's width unless it is the last of the line. Returns the line's length. */
-static size_t line_add(const struct grid *grid, size_t column, const char *text, char line[GRID_LINE_MAX], size_t length)
+static size_t line_add(const struct grid *grid, size_t column, const char *text, char line[GRID_LINE_MAX],
+		       size_t length)
 {
 	size_t width = column + 1 == grid->count && !grid->columns[column]->right ? 0 : grid->widths[column];
 	int added = snprintf(line + length, GRID_LINE_MAX - length, grid->columns[column]->right ? "%s%*s" : "%s%-*s",
@@ -307,7 +311,9 @@ size_t grid_line(const struct grid *grid, size_t row, char line[GRID_LINE_MAX])
 enum tone grid_tone(const struct grid *grid, size_t row)
 {
 	static const char *const warnings[] = { "draining", "freeing", "leaving", "lost", "orphaned", "dying" };
-	static const char *const alarms[] = { "stopped", "dead", "unreadable", "cut off", "unproven", "zombie", "gone" };
+	static const char *const alarms[] = {
+		"stopped", "dead", "unreadable", "cut off", "unproven", "zombie", "gone"
+	};
 	const char *texts[] = { json_text(grid->rows[row], "state"), json_text(grid->rows[row], "process") };
 	enum tone tone = TONE_PLAIN;
 

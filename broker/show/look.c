@@ -54,14 +54,16 @@ static void find_cpus(uint64_t pid, const char *status, char cpus[CPUS_TEXT_MAX]
 	cpu_set_t allowed;
 
 	*cpus = 0;
-	if (!list || sched_getaffinity((pid_t)pid, sizeof allowed, &allowed) || CPU_COUNT(&allowed) >= sysconf(_SC_NPROCESSORS_ONLN))
+	if (!list || sched_getaffinity((pid_t)pid, sizeof allowed, &allowed) ||
+	    CPU_COUNT(&allowed) >= sysconf(_SC_NPROCESSORS_ONLN))
 		return;
 	snprintf(cpus, CPUS_TEXT_MAX, "%.*s", (int)strcspn(list, "\n"), list);
 }
 
 static bool is_contained(uint64_t pid, const char *status)
 {
-	static const char *const makers[] = { "docker", "libpod", "kubepods", "containerd", "crio", "lxc", "garden", "apptainer" };
+	static const char *const makers[] = { "docker", "libpod", "kubepods", "containerd",
+					      "crio",	"lxc",	  "garden",   "apptainer" };
 	char text[TEXT_MAX];
 	const char *numbers;
 

@@ -127,7 +127,8 @@ static void metrics_deinit(struct metrics *metrics)
 	users_forget(metrics);
 }
 
-static void sample_new(struct metrics *metrics, int family, const char *text, size_t length, uint64_t value, bool nanoseconds)
+static void sample_new(struct metrics *metrics, int family, const char *text, size_t length, uint64_t value,
+		       bool nanoseconds)
 {
 	struct sample *sample = malloc(sizeof *sample + length + 1);
 
@@ -279,11 +280,15 @@ static void add_broker(const struct adding *adding)
 	const struct shown *shown = adding->shown;
 	const json_t *status = shown->text;
 
-	add(adding->metrics, gpubroker_broker, 1, "broker", adding->broker, "device_kind", text_of(status, "device_kind"), "owner",
-	    user_of(adding->metrics, shown->owner), "trusted", shown->trusted ? "true" : "false", LABELS_END);
-	add(adding->metrics, gpubroker_stopping, json_is_true(json_object_get(status, "stopping")), "broker", adding->broker, LABELS_END);
-	add(adding->metrics, gpubroker_changed_timestamp_seconds, number_of(status, "updated"), "broker", adding->broker, LABELS_END);
-	add(adding->metrics, gpubroker_waiting_requests, number_of(status, "waiting"), "broker", adding->broker, LABELS_END);
+	add(adding->metrics, gpubroker_broker, 1, "broker", adding->broker, "device_kind",
+	    text_of(status, "device_kind"), "owner", user_of(adding->metrics, shown->owner), "trusted",
+	    shown->trusted ? "true" : "false", LABELS_END);
+	add(adding->metrics, gpubroker_stopping, json_is_true(json_object_get(status, "stopping")), "broker",
+	    adding->broker, LABELS_END);
+	add(adding->metrics, gpubroker_changed_timestamp_seconds, number_of(status, "updated"), "broker",
+	    adding->broker, LABELS_END);
+	add(adding->metrics, gpubroker_waiting_requests, number_of(status, "waiting"), "broker", adding->broker,
+	    LABELS_END);
 	add(adding->metrics, gpubroker_damaged_records, shown->unreadable, "broker", adding->broker, LABELS_END);
 }
 
@@ -309,12 +314,12 @@ static void add_devices(struct adding *adding)
 			continue;
 		device_label(adding->uuid[index], adding->shown, device);
 		snprintf(digits, sizeof digits, "%" PRIu64, index);
-		add(metrics, gpubroker_device_memory_bytes, number_of(device, "bytes"), "broker", adding->broker, "device", digits,
-		    "device_uuid", adding->uuid[index], "model", text_of(device, "name"), LABELS_END);
+		add(metrics, gpubroker_device_memory_bytes, number_of(device, "bytes"), "broker", adding->broker,
+		    "device", digits, "device_uuid", adding->uuid[index], "model", text_of(device, "name"), LABELS_END);
 		add(metrics, gpubroker_memory_bytes, number_of(device, "idle"), "broker", adding->broker, "device_uuid",
 		    adding->uuid[index], "state", "idle", LABELS_END);
-		add(metrics, gpubroker_memory_bytes, number_of(device, "pooled"), "broker", adding->broker, "device_uuid",
-		    adding->uuid[index], "state", "pooled", LABELS_END);
+		add(metrics, gpubroker_memory_bytes, number_of(device, "pooled"), "broker", adding->broker,
+		    "device_uuid", adding->uuid[index], "state", "pooled", LABELS_END);
 	}
 }
 
@@ -326,12 +331,13 @@ static void add_buffers(const struct adding *adding)
 	json_array_foreach(json_object_get(adding->shown->text, "buffers"), i, buffer) {
 		uint64_t index = number_of(buffer, "device");
 		const char *uuid = index < DEVICE_MAX && *adding->uuid[index] ? adding->uuid[index] : NULL;
-		const char *user = user_of(adding->metrics, number_of(buffer, "owner")), *state = text_of(buffer, "state");
+		const char *user = user_of(adding->metrics, number_of(buffer, "owner")),
+			   *state = text_of(buffer, "state");
 
-		add(adding->metrics, gpubroker_memory_bytes, number_of(buffer, "allocated"), "broker", adding->broker, "user", user,
-		    "device_uuid", uuid, "state", state, LABELS_END);
-		add(adding->metrics, gpubroker_buffers, 1, "broker", adding->broker, "user", user, "device_uuid", uuid, "state",
-		    state, LABELS_END);
+		add(adding->metrics, gpubroker_memory_bytes, number_of(buffer, "allocated"), "broker", adding->broker,
+		    "user", user, "device_uuid", uuid, "state", state, LABELS_END);
+		add(adding->metrics, gpubroker_buffers, 1, "broker", adding->broker, "user", user, "device_uuid", uuid,
+		    "state", state, LABELS_END);
 	}
 }
 
@@ -344,7 +350,8 @@ static void add_sessions(const struct adding *adding)
 		add(adding->metrics, gpubroker_sessions, 0, "broker", adding->broker, "state",
 		    session_state_name((enum status_session_state)state), LABELS_END);
 	json_array_foreach(json_object_get(adding->shown->text, "sessions"), i, session)
-		add(adding->metrics, gpubroker_sessions, 1, "broker", adding->broker, "state", text_of(session, "state"), LABELS_END);
+		add(adding->metrics, gpubroker_sessions, 1, "broker", adding->broker, "state",
+		    text_of(session, "state"), LABELS_END);
 }
 
 static bool is_in_bytes(const char *resource)
@@ -358,8 +365,8 @@ static void add_amounts(const struct adding *adding, const char *user, json_t *a
 	json_t *amount;
 
 	json_object_foreach(amounts, resource, amount)
-		add(adding->metrics, is_in_bytes(resource) ? bytes : pieces, (uint64_t)json_integer_value(amount), "broker",
-		    adding->broker, "user", user, "resource", resource, LABELS_END);
+		add(adding->metrics, is_in_bytes(resource) ? bytes : pieces, (uint64_t)json_integer_value(amount),
+		    "broker", adding->broker, "user", user, "resource", resource, LABELS_END);
 }
 
 static void add_users(const struct adding *adding)
@@ -370,8 +377,10 @@ static void add_users(const struct adding *adding)
 	json_array_foreach(json_object_get(adding->shown->text, "users"), i, user) {
 		const char *name = user_of(adding->metrics, number_of(user, "uid"));
 
-		add_amounts(adding, name, json_object_get(user, "used"), gpubroker_user_used, gpubroker_user_used_bytes);
-		add_amounts(adding, name, json_object_get(user, "quota"), gpubroker_user_quota, gpubroker_user_quota_bytes);
+		add_amounts(adding, name, json_object_get(user, "used"), gpubroker_user_used,
+			    gpubroker_user_used_bytes);
+		add_amounts(adding, name, json_object_get(user, "quota"), gpubroker_user_quota,
+			    gpubroker_user_quota_bytes);
 	}
 }
 
@@ -379,7 +388,8 @@ static void add_counters(const struct adding *adding)
 {
 	const struct counters *counters = &adding->shown->header.counters;
 
-#define COUNTER_ADD(name, text) add(adding->metrics, gpubroker_##name, counters->name, "broker", adding->broker, LABELS_END);
+#define COUNTER_ADD(name, text) \
+	add(adding->metrics, gpubroker_##name, counters->name, "broker", adding->broker, LABELS_END);
 	COUNTERS(COUNTER_ADD)
 #undef COUNTER_ADD
 }
@@ -404,7 +414,8 @@ static void add_histogram(const struct adding *adding, enum histogram_id id, int
 				 us ? seconds : "+Inf", LABELS_END);
 	}
 	add_of_histogram(adding->metrics, family, "_count", count, "broker", adding->broker, LABELS_END);
-	add_of_histogram(adding->metrics, family, "_sum", number_of(times, "nanoseconds"), "broker", adding->broker, LABELS_END);
+	add_of_histogram(adding->metrics, family, "_sum", number_of(times, "nanoseconds"), "broker", adding->broker,
+			 LABELS_END);
 }
 
 static void add_histograms(const struct adding *adding)
@@ -462,20 +473,26 @@ static void add_instance(struct metrics *metrics, const char *instance, uint32_t
 /* Writes the head of a family, whose name has the suffix of its samples for Prometheus, and none for OpenMetrics. */
 static bool head_write(FILE *to, enum metrics_format format, const struct family *family)
 {
-	static const char *const types[] = { [GAUGE] = "gauge", [COUNTER] = "counter", [HISTOGRAM] = "histogram", [INFO] = "info" };
-	static const char *const suffixes[] = { [GAUGE] = "", [COUNTER] = "_total", [HISTOGRAM] = "", [INFO] = "_info" };
+	static const char *const types[] = {
+		[GAUGE] = "gauge", [COUNTER] = "counter", [HISTOGRAM] = "histogram", [INFO] = "info"
+	};
+	static const char *const suffixes[] = {
+		[GAUGE] = "", [COUNTER] = "_total", [HISTOGRAM] = "", [INFO] = "_info"
+	};
 	bool old = format == METRICS_PROMETHEUS;
-	const char *suffix = old ? suffixes[family->type] : "", *type = types[old && family->type == INFO ? GAUGE : family->type];
+	const char *suffix = old ? suffixes[family->type] : "",
+		   *type = types[old && family->type == INFO ? GAUGE : family->type];
 
-	return fprintf(to, "# HELP %s%s %s\n# TYPE %s%s %s\n", family->name, suffix, family->help, family->name, suffix, type) > 0 &&
+	return fprintf(to, "# HELP %s%s %s\n# TYPE %s%s %s\n", family->name, suffix, family->help, family->name, suffix,
+		       type) > 0 &&
 	       (old || !*family->unit || fprintf(to, "# UNIT %s %s\n", family->name, family->unit) > 0);
 }
 
 static bool sample_write(FILE *to, const struct family *family, const struct sample *sample)
 {
 	if (sample->nanoseconds)
-		return fprintf(to, "%s%s %" PRIu64 ".%09" PRIu64 "\n", family->name, sample->text, sample->value / 1000000000,
-			       sample->value % 1000000000) > 0;
+		return fprintf(to, "%s%s %" PRIu64 ".%09" PRIu64 "\n", family->name, sample->text,
+			       sample->value / 1000000000, sample->value % 1000000000) > 0;
 	return fprintf(to, "%s%s %" PRIu64 "\n", family->name, sample->text, sample->value) > 0;
 }
 

@@ -71,8 +71,8 @@ static struct followed *follow(struct rates *rates, enum table_kind table, uint6
 	return NULL;
 }
 
-static void rows_follow(struct rates *rates, enum table_kind table, const json_t *rows, const char *id, const char *value,
-			const char *most, size_t width)
+static void rows_follow(struct rates *rates, enum table_kind table, const json_t *rows, const char *id,
+			const char *value, const char *most, size_t width)
 {
 	char text[HISTORY_MAX + 1];
 	json_t *row;

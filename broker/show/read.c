@@ -45,9 +45,11 @@ static int length_check(const char *instance, const struct status_header *header
 		return file_error(instance, "it has more records than any broker's");
 	if (header->records * STATUS_RECORD_SIZE <= SHOW_OTHERS_MAX || !owner || owner == geteuid())
 		return 0;
-	return error_set(-EFBIG, SHM_DIR STATUS_PREFIX "%s has %s of records, and of another user's %u MiB are read at most: "
-						       "ask as user %u",
-			 instance, size_format(header->records * STATUS_RECORD_SIZE, length), SHOW_OTHERS_MAX >> 20, owner);
+	return error_set(-EFBIG,
+			 SHM_DIR STATUS_PREFIX
+			 "%s has %s of records, and of another user's %u MiB are read at most: ask as user %u",
+			 instance, size_format(header->records * STATUS_RECORD_SIZE, length), SHOW_OTHERS_MAX >> 20,
+			 owner);
 }
 
 /* Returns 0 if the header can be used; -EAGAIN, without an error message, if it is not whole now; or another error. */
@@ -55,9 +57,11 @@ static int header_check(const char *instance, const struct status_header *header
 {
 	if (header->magic != STATUS_MAGIC)
 		return file_error(instance, "its first bytes are not a status file's");
-	if (!status_format_is_known(header->format) || header->counters_count != sizeof header->counters / sizeof(uint64_t))
-		return error_set(-EBADMSG, "the broker '%s' writes status format %u.%u, and this broker-status reads %d.%zu: "
-					   "use the one that came with the broker",
+	if (!status_format_is_known(header->format) ||
+	    header->counters_count != sizeof header->counters / sizeof(uint64_t))
+		return error_set(-EBADMSG,
+				 "the broker '%s' writes status format %u.%u, and this broker-status reads %d.%zu: use "
+				 "the one that came with the broker",
 				 instance, header->format, header->counters_count, STATUS_FORMAT,
 				 sizeof header->counters / sizeof(uint64_t));
 	if (!status_is_whole(&header->seal, STATUS_HEADER_SEALED))
@@ -191,7 +195,8 @@ static int read_records(struct shown *shown, int fd)
 	int error = 0;
 
 	for (uint64_t slot = 0; slot < shown->header.records && !error; slot += CHUNK)
-		error = read_chunk(&reading, slot, shown->header.records - slot < CHUNK ? shown->header.records - slot : CHUNK);
+		error = read_chunk(&reading, slot,
+				   shown->header.records - slot < CHUNK ? shown->header.records - slot : CHUNK);
 	if (!error)
 		error = read_torn(&reading);
 	if (!error) {
@@ -274,7 +279,8 @@ static int open_error(const char *instance, int error)
 {
 	switch (-error) {
 	case ENOENT:
-		return error_set(error, "there is no broker '%s': broker-status --list shows those there are", instance);
+		return error_set(error, "there is no broker '%s': broker-status --list shows those there are",
+				 instance);
 	case EACCES:
 		return error_set(error, "the status of the broker '%s' is not for you: ask as its user, one of its "
 					"group, or root",

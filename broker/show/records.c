@@ -75,8 +75,9 @@ static json_t *device_json(struct joined *joined, const union status_record *rec
 	uint64_t taken = used + device->idle + device->pooled;
 	char uuid[UUID_TEXT_SIZE];
 
-	return json_pack("{s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:I}", "index", NUMBER(device->index), "name", json_string(device->name),
-			 "uuid", uuid_format(device->uuid, uuid), "bytes", NUMBER(device->bytes), "used", NUMBER(used), "idle", NUMBER(device->idle), "pooled",
+	return json_pack("{s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:I}", "index", NUMBER(device->index), "name",
+			 json_string(device->name), "uuid", uuid_format(device->uuid, uuid), "bytes",
+			 NUMBER(device->bytes), "used", NUMBER(used), "idle", NUMBER(device->idle), "pooled",
 			 NUMBER(device->pooled), "free", NUMBER(device->bytes > taken ? device->bytes - taken : 0));
 }
 
@@ -84,9 +85,9 @@ static json_t *holder_json(const struct joined *joined, const struct status_mapp
 {
 	const struct status_session *session = &view_one(&joined->views.view[SESSIONS], mapping->session)->session;
 
-	return json_pack("{s:I,s:I,s:I,s:o*,s:I,s:b}", "session", NUMBER(mapping->session), "pid", NUMBER(session->pid), "uid",
-			 NUMBER(session->uid), "command", json_string(session->command), "device", NUMBER(mapping->device),
-			 "held", mapping->orphaned != 0);
+	return json_pack("{s:I,s:I,s:I,s:o*,s:I,s:b}", "session", NUMBER(mapping->session), "pid", NUMBER(session->pid),
+			 "uid", NUMBER(session->uid), "command", json_string(session->command), "device",
+			 NUMBER(mapping->device), "held", mapping->orphaned != 0);
 }
 
 /* Takes one step for an element of a list. Returns false if no steps are left, or the list has `most` elements. */
@@ -131,13 +132,15 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 		range = view_range(view, buffer->allocation);
 	}
 	sums = view_sums(view, range);
-	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:s,s:s*,s:I,s:I,s:o}", "name", buffer->name, "generation",
-			 NUMBER(buffer->generation), "bytes", NUMBER(buffer->bytes), "allocated", NUMBER(buffer->allocated),
-			 "created", NUMBER(buffer->created), "device", NUMBER(buffer->device), "state", states[buffer->state],
-			 "owner", NUMBER(buffer->owner), "group", NUMBER(buffer->group), "mode", NUMBER(buffer->mode),
-			 "ephemeral", (buffer->flags & GPUB_EPHEMERAL) != 0, "timeline", (buffer->flags & GPUB_TIMELINE) != 0, "alone",
-			 (buffer->flags & GPUB_DEDICATED) != 0, "sealed", (buffer->flags & GPUB_SEALED) != 0,
-			 "same_address", (buffer->flags & GPUB_SAME_ADDRESS) != 0, "growable", (buffer->flags & GPUB_GROWABLE) != 0, "export",
+	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:s,s:s*,s:I,s:I,s:o}",
+			 "name", buffer->name, "generation", NUMBER(buffer->generation), "bytes", NUMBER(buffer->bytes),
+			 "allocated", NUMBER(buffer->allocated), "created", NUMBER(buffer->created), "device",
+			 NUMBER(buffer->device), "state", states[buffer->state], "owner", NUMBER(buffer->owner),
+			 "group", NUMBER(buffer->group), "mode", NUMBER(buffer->mode), "ephemeral",
+			 (buffer->flags & GPUB_EPHEMERAL) != 0, "timeline", (buffer->flags & GPUB_TIMELINE) != 0,
+			 "alone", (buffer->flags & GPUB_DEDICATED) != 0, "sealed", (buffer->flags & GPUB_SEALED) != 0,
+			 "same_address", (buffer->flags & GPUB_SAME_ADDRESS) != 0, "growable",
+			 (buffer->flags & GPUB_GROWABLE) != 0, "export",
 			 buffer->exported < export_count ? export_of(buffer->exported)->name : "unknown", "layout",
 			 layout_is_none(&buffer->layout) ? NULL : layout_text(&buffer->layout, layout), "grants",
 			 NUMBER(range.end - range.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "holders",
@@ -172,7 +175,8 @@ static json_t *holds_json(struct joined *joined, struct range mappings)
 		struct range range = view_range(grants, joined->views.view[OF_SESSION].at[i]->mapping.id);
 
 		for (size_t grant = range.begin; grant < range.end && list_goes_on(joined, list, LISTED_MAX); grant++) {
-			const union status_record *buffer = view_one(&joined->views.view[BUFFERS], grants->at[grant]->grant.generation);
+			const union status_record *buffer =
+				view_one(&joined->views.view[BUFFERS], grants->at[grant]->grant.generation);
 
 			if (buffer)
 				json_array_append_new(list, json_string(buffer->buffer.name));
@@ -202,12 +206,15 @@ static json_t *session_json(struct joined *joined, const union status_record *re
 	struct sums sums = view_sums(&joined->views.view[OF_SESSION], mappings);
 	json_t *devices = devices_json(joined, mappings);
 
-	return json_pack("{s:I,s:I,s:I,s:o*,s:s,s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:o,s:I,s:o}", "session", NUMBER(session->id), "pid",
-			 NUMBER(session->pid), "uid", NUMBER(session->uid), "command", json_string(session->command), "state",
-			 session_state_name((enum status_session_state)session->state), "since", NUMBER(session->since), "rank", rank_json(session->rank), "answer",
-			 answers[session->answer], "answered", NUMBER(session->answered / 1000), "mappings",
+	return json_pack("{s:I,s:I,s:I,s:o*,s:s,s:I,s:o*,s:s,s:I,s:I,s:I,s:I,s:o,s:I,s:o}", "session",
+			 NUMBER(session->id), "pid", NUMBER(session->pid), "uid", NUMBER(session->uid), "command",
+			 json_string(session->command), "state",
+			 session_state_name((enum status_session_state)session->state), "since", NUMBER(session->since),
+			 "rank", rank_json(session->rank), "answer", answers[session->answer], "answered",
+			 NUMBER(session->answered / 1000), "mappings",
 			 NUMBER(mappings.end - mappings.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "bytes",
-			 NUMBER(sums.bytes), "devices", devices, "grants", NUMBER(sums.grants), "holds", holds_json(joined, mappings));
+			 NUMBER(sums.bytes), "devices", devices, "grants", NUMBER(sums.grants), "holds",
+			 holds_json(joined, mappings));
 }
 
 static const union status_record *buffer_of(const struct joined *joined, uint64_t generation)
@@ -251,9 +258,9 @@ static json_t *wait_json(struct joined *joined, const union status_record *recor
 	const struct status_wait *wait = &record->wait;
 	const union status_record *buffer = buffer_of(joined, wait->generation);
 	json_t *object = json_pack("{s:s,s:o*,s:I,s:I,s:I,s:I}", "kind", "stream", "name",
-				   buffer ? json_string(buffer->buffer.name) : NULL, "generation", NUMBER(wait->generation),
-				   "value", NUMBER(wait->value), "device", NUMBER(wait->device), "since",
-				   NUMBER(wait->since / 1000));
+				   buffer ? json_string(buffer->buffer.name) : NULL, "generation",
+				   NUMBER(wait->generation), "value", NUMBER(wait->value), "device",
+				   NUMBER(wait->device), "since", NUMBER(wait->since / 1000));
 
 	waiter_set(joined, object, wait->session);
 	return object;

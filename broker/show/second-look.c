@@ -32,7 +32,8 @@ static bool is_in_both(const struct views *views, const struct views *others, co
 			return false;
 	}
 	for (size_t i = view_find(view, waiter_of(wait)); view_has(view, i, waiter_of(wait)); i++)
-		if (stream ? view->at[i]->wait.generation == wait->wait.generation && view->at[i]->wait.value == wait->wait.value :
+		if (stream ? view->at[i]->wait.generation == wait->wait.generation &&
+				     view->at[i]->wait.value == wait->wait.value :
 			     same_request(&view->at[i]->request, &wait->request))
 			return true;
 	return false;
@@ -47,7 +48,8 @@ static void doubt(const struct views *views, uint64_t session)
 		record->session.partial = 1;
 }
 
-static void doubt_who_moved(const struct views *views, const struct views *others, const struct views *now, size_t which)
+static void doubt_who_moved(const struct views *views, const struct views *others, const struct views *now,
+			    size_t which)
 {
 	const struct view *view = &views->view[which];
 
@@ -76,7 +78,8 @@ static void doubt_all(const struct views *views)
 }
 
 /* Drops waits whose timeline has advanced between the looks, because they make progress. */
-static void leave_out_what_moves(union status_record *records, size_t count, const struct views *now, const struct views *before)
+static void leave_out_what_moves(union status_record *records, size_t count, const struct views *now,
+				 const struct views *before)
 {
 	const union status_record *one, *other;
 

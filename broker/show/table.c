@@ -95,21 +95,24 @@ static void print_state(const struct shown *shown, const struct paper *paper)
 	unsigned long long pid = shown->header.pid;
 	char when[20];
 
-	print_line(paper, shown->state == SHOWN_RUNNING ? TONE_PLAIN : TONE_ALARM, "broker %s: %s, pid %llu, status of %s",
-		   shown->instance, shown_state_name(shown->state), pid, time_text(shown->text, "updated", when));
+	print_line(paper, shown->state == SHOWN_RUNNING ? TONE_PLAIN : TONE_ALARM,
+		   "broker %s: %s, pid %llu, status of %s", shown->instance, shown_state_name(shown->state), pid,
+		   time_text(shown->text, "updated", when));
 	if (shown->state == SHOWN_STOPPED)
-		print_line(paper, TONE_ALARM, "It was stopped by a signal and serves nobody until: kill -CONT %llu", pid);
+		print_line(paper, TONE_ALARM, "It was stopped by a signal and serves nobody until: kill -CONT %llu",
+			   pid);
 	if (shown->state == SHOWN_DEAD)
 		print_line(paper, TONE_ALARM, "Its process is gone; the next broker of its user removes what it left.");
 }
 
-static void print_doubt(const struct paper *paper, const char *instance, bool trusted, uint64_t owner, uint64_t unreadable)
+static void print_doubt(const struct paper *paper, const char *instance, bool trusted, uint64_t owner,
+			uint64_t unreadable)
 {
 	char name[USER_TEXT_MAX];
 
 	if (!trusted)
-		print_line(paper, TONE_ALARM, "The status file of '%s' may be anybody's word: its owner is %s.", instance,
-			   user_text(owner, name));
+		print_line(paper, TONE_ALARM, "The status file of '%s' may be anybody's word: its owner is %s.",
+			   instance, user_text(owner, name));
 	if (unreadable)
 		print_line(paper, TONE_ALARM, "The file is damaged: %llu of its records cannot be read.",
 			   (unsigned long long)unreadable);
@@ -122,7 +125,8 @@ static void print_head(const struct shown *shown, const struct paper *paper)
 	char owner[USER_TEXT_MAX], requests[48] = "";
 
 	if (shown->partial)
-		print_line(paper, TONE_WARNING, "Your own objects: the status file, with everybody's, is not for this user.");
+		print_line(paper, TONE_WARNING,
+			   "Your own objects: the status file, with everybody's, is not for this user.");
 	else
 		snprintf(requests, sizeof requests, ", %llu waiting request%s", waiting, PLURAL(waiting));
 	print_state(shown, paper);
@@ -181,7 +185,8 @@ static void print_drain(const json_t *buffer, const struct paper *paper)
 		print_line(paper, TONE_WARNING, "%.100s: %s", name, table_holder(holder, text));
 	}
 	if (count > listed)
-		print_line(paper, TONE_WARNING, "%.100s: and for %llu more", name, (unsigned long long)(count - listed));
+		print_line(paper, TONE_WARNING, "%.100s: and for %llu more", name,
+			   (unsigned long long)(count - listed));
 }
 
 static void print_drains(const struct grid *buffers)
@@ -422,11 +427,13 @@ void table_list_add(json_t *rows, const struct shown *shown)
 	if (shown->state != SHOWN_UNREADABLE) {
 		json_object_set_new(row, "pid", json_integer((json_int_t)shown->header.pid));
 		json_object_set_new(row, "device_kind", json_string(json_text(shown->text, "device_kind")));
-		json_object_set_new(row, "used", json_integer((json_int_t)memory_used(json_object_get(shown->text, "devices"))));
+		json_object_set_new(row, "used",
+				    json_integer((json_int_t)memory_used(json_object_get(shown->text, "devices"))));
 		json_object_set_new(row, "buffers",
 				    json_integer((json_int_t)json_array_size(json_object_get(shown->text, "buffers"))));
 		json_object_set_new(row, "sessions",
-				    json_integer((json_int_t)json_array_size(json_object_get(shown->text, "sessions"))));
+				    json_integer((json_int_t)json_array_size(json_object_get(shown->text,
+											     "sessions"))));
 		json_object_set_new(row, "owner", json_integer(shown->owner));
 		json_object_set(row, "address", json_object_get(shown->text, "address"));
 		json_object_set(row, "job", json_object_get(json_object_get(shown->text, "job"), "id"));
@@ -450,8 +457,8 @@ int table_list_show(const json_t *rows, const struct table_options *options)
 	print_grid(&grid);
 	for (size_t i = 0; i < grid.rows_count; i++)
 		print_doubt(&options->paper, json_text(grid.rows[i], "instance"),
-			    !json_is_false(json_object_get(grid.rows[i], "trusted")), json_number(grid.rows[i], "owner"),
-			    json_number(grid.rows[i], "unreadable"));
+			    !json_is_false(json_object_get(grid.rows[i], "trusted")),
+			    json_number(grid.rows[i], "owner"), json_number(grid.rows[i], "unreadable"));
 	grid_free(&grid);
 	return 0;
 }

@@ -162,8 +162,8 @@ void tell_wait(struct telling *telling, const union status_record *wait)
 	else if (request->kind == STATUS_NEWER)
 		tell(telling, "waits for a newer buffer %s", request->name);
 	else
-		tell(telling, "waits for %s of device %llu to %s %s", size_format(request->bytes, size), NUMBER(request->device),
-		     grows(telling, request) ? "enlarge" : "create", request->name);
+		tell(telling, "waits for %s of device %llu to %s %s", size_format(request->bytes, size),
+		     NUMBER(request->device), grows(telling, request) ? "enlarge" : "create", request->name);
 }
 
 /* ---- all of it ---- */

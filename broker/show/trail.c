@@ -20,18 +20,22 @@ static int header_check(const char *instance, int fd)
 
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || pread(fd, &header, sizeof header, 0) != sizeof header ||
 	    header.magic != STATUS_MAGIC)
-		return error_set(-EAGAIN, SHM_DIR STATUS_PREFIX "%s is no status file of a broker, or its broker is only starting",
+		return error_set(-EAGAIN,
+				 SHM_DIR STATUS_PREFIX
+				 "%s is no status file of a broker, or its broker is only starting",
 				 instance);
 	if (!status_format_is_known(header.format))
-		return error_set(-EBADMSG, "the broker '%s' writes status format %u, and this broker-ctl reads %d: use the one that "
-					   "came with the broker",
+		return error_set(-EBADMSG,
+				 "the broker '%s' writes status format %u, and this broker-ctl reads %d: use the one "
+				 "that came with the broker",
 				 instance, header.format, STATUS_FORMAT);
 	return 0;
 }
 
 static int compare(const void *a, const void *b)
 {
-	uint64_t first = ((const struct status_event *)a)->seal.sequence, second = ((const struct status_event *)b)->seal.sequence;
+	uint64_t first = ((const struct status_event *)a)->seal.sequence,
+		 second = ((const struct status_event *)b)->seal.sequence;
 
 	return (first > second) - (first < second);
 }

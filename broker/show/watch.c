@@ -145,7 +145,8 @@ static void put_rates(struct watch *watch)
 
 	for (int i = 0; i < RATES && line < LINES; i++) {
 		int length = snprintf(text, sizeof text, "%s %s/s ", shown[i].name,
-				      rate_text(rates_now(&watch->rates, shown[i].rate), shown[i].rate == RATE_BYTES, amount));
+				      rate_text(rates_now(&watch->rates, shown[i].rate), shown[i].rate == RATE_BYTES,
+						amount));
 		int width = room - length - 1 < HISTORY ? room - length - 1 : HISTORY;
 
 		mvaddnstr(line, i * room, text, room);
@@ -162,8 +163,8 @@ static void put_device(struct watch *watch, const json_t *device)
 	int line = watch->line, length;
 
 	length = snprintf(text, sizeof text, "device %llu: %s of %s used (%d%%), %s kept, %s free  ",
-			  (unsigned long long)json_number(device, "index"), size_short(taken, used), size_short(bytes, all),
-			  bytes ? (int)(100 * ((double)taken / (double)bytes)) : 0,
+			  (unsigned long long)json_number(device, "index"), size_short(taken, used),
+			  size_short(bytes, all), bytes ? (int)(100 * ((double)taken / (double)bytes)) : 0,
 			  size_short(json_number(device, "idle") + json_number(device, "pooled"), kept),
 			  size_short(json_number(device, "free"), left));
 	put(watch, A_NORMAL, "%s", text);
@@ -194,16 +195,20 @@ static void put_state(struct watch *watch)
 		strftime(clock, sizeof clock, "%H:%M:%S", &parts);
 	put(watch, A_BOLD, "broker %s: %s, pid %llu, %llu waiting  %s every %u s%s", shown->instance,
 	    *watch->trouble ? "not there" : shown_state_name(shown->state), pid,
-	    (unsigned long long)json_number(shown->text, "waiting"), clock, watch->seconds, watch->paused ? ", paused" : "");
+	    (unsigned long long)json_number(shown->text, "waiting"), clock, watch->seconds,
+	    watch->paused ? ", paused" : "");
 	if (*watch->trouble)
-		put(watch, tone_attributes(watch, TONE_ALARM), "It ended: this is its last status. Waiting for it to come back.");
+		put(watch, tone_attributes(watch, TONE_ALARM),
+		    "It ended: this is its last status. Waiting for it to come back.");
 	else if (shown->state == SHOWN_STOPPED)
-		put(watch, tone_attributes(watch, TONE_ALARM), "It was stopped by a signal and serves nobody until: kill -CONT %llu",
-		    pid);
+		put(watch, tone_attributes(watch, TONE_ALARM),
+		    "It was stopped by a signal and serves nobody until: kill -CONT %llu", pid);
 	else if (shown->state == SHOWN_DEAD)
-		put(watch, tone_attributes(watch, TONE_ALARM), "Its process is gone; the next broker of its user removes what it left.");
+		put(watch, tone_attributes(watch, TONE_ALARM),
+		    "Its process is gone; the next broker of its user removes what it left.");
 	if (!shown->trusted)
-		put(watch, tone_attributes(watch, TONE_ALARM), "The status file may be anybody's word: it is not this user's or root's.");
+		put(watch, tone_attributes(watch, TONE_ALARM),
+		    "The status file may be anybody's word: it is not this user's or root's.");
 }
 
 /* ---- the table ---- */
@@ -234,7 +239,8 @@ static void put_tabs(struct watch *watch)
 	if (column + 40 < COLS)
 		mvprintw(line, column + 1, "by %s%s, rows %zu to %zu of %zu", watch->selection.reversed ? "-" : "",
 			 watch->selection.sort ? watch->selection.sort : "memory", watch->rows ? watch->first + 1 : 0,
-			 watch->first + watch->room < watch->rows ? watch->first + watch->room : watch->rows, watch->rows);
+			 watch->first + watch->room < watch->rows ? watch->first + watch->room : watch->rows,
+			 watch->rows);
 }
 
 /* Returns the position of the column "history" in a line, in characters; -1: the table has none. */
@@ -272,8 +278,8 @@ static int put_table(struct watch *watch)
 {
 	const struct paper paper = { .width = COLS > 0 ? (size_t)COLS : 1, .now = time(NULL) };
 	struct grid grid;
-	int error = grid_make(&grid, tabs[watch->tab], json_object_get(watch->shown.text, rows_name(watch->tab)), &watch->selection,
-			      &paper);
+	int error = grid_make(&grid, tabs[watch->tab], json_object_get(watch->shown.text, rows_name(watch->tab)),
+			      &watch->selection, &paper);
 
 	if (error)
 		return error;
@@ -298,8 +304,9 @@ static int draw(struct watch *watch)
 	put_devices(watch);
 	error = put_table(watch);
 	watch->line = LINES - 1;
-	put(watch, A_REVERSE, "%s", COLS < 76 ? "q quit  Tab table  < > sort  r reverse  space pause" :
-						"q quit  Tab table  < > sort by  r reverse  arrows PgUp PgDn scroll  space pause");
+	put(watch, A_REVERSE, "%s",
+	    COLS < 76 ? "q quit  Tab table  < > sort  r reverse  space pause" :
+			"q quit  Tab table  < > sort by  r reverse  arrows PgUp PgDn scroll  space pause");
 	refresh();
 	return error;
 }
@@ -338,7 +345,8 @@ static void sort_by(struct watch *watch, int step)
 	int count = 0, at = -1;
 
 	for (size_t i = 0; i < columns_count; i++) {
-		if (columns[i].table != tabs[watch->tab] || columns[i].shown == SHOWN_ON_REQUEST || !strcmp(columns[i].name, "history"))
+		if (columns[i].table != tabs[watch->tab] || columns[i].shown == SHOWN_ON_REQUEST ||
+		    !strcmp(columns[i].name, "history"))
 			continue;
 		if (watch->selection.sort && !strcmp(columns[i].name, watch->selection.sort))
 			at = count;
@@ -534,8 +542,8 @@ int watch_show(const char *instance, const struct table_options *options, unsign
 	(void)instance;
 	(void)options;
 	(void)seconds;
-	return error_set(-ENOTSUP, "this broker-status was built without ncurses, which --watch needs: install libncurses-dev and "
-				   "build it again, or type: watch broker-status");
+	return error_set(-ENOTSUP, "this broker-status was built without ncurses, which --watch needs: install "
+				   "libncurses-dev and build it again, or type: watch broker-status");
 }
 
 #endif

@@ -19,8 +19,8 @@ const struct status_timeline *why_awaited(const struct views *views, const struc
 {
 	const union status_record *timeline = view_one(&views->view[TIMELINES], wait->generation);
 
-	if (!timeline || !view_one(&views->view[BUFFERS], wait->generation) || timeline->timeline.ended != STATUS_RUNS ||
-	    timeline->timeline.value >= wait->value)
+	if (!timeline || !view_one(&views->view[BUFFERS], wait->generation) ||
+	    timeline->timeline.ended != STATUS_RUNS || timeline->timeline.value >= wait->value)
 		return NULL;
 	return &timeline->timeline;
 }
@@ -416,8 +416,8 @@ bool why_graph_make(struct why_graph *graph, const struct views *views, size_t r
 	graph->circle_of = calloc(nodes + 1, sizeof *graph->circle_of);
 	graph->open = calloc(nodes + 1, sizeof *graph->open);
 	graph->on = calloc(nodes + 1, sizeof *graph->on);
-	return graph->first && graph->open && graph->on && graph->circle && graph->circle_of && creates_make(graph) && edges_make(graph) &&
-	       circles_make(graph, nodes);
+	return graph->first && graph->open && graph->on && graph->circle && graph->circle_of && creates_make(graph) &&
+	       edges_make(graph) && circles_make(graph, nodes);
 }
 
 void why_graph_free(struct why_graph *graph)

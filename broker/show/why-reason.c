@@ -37,7 +37,8 @@ static bool tell_end(struct telling *telling, const struct status_session *sessi
 		[STATUS_LOST] = { "has closed its connection and still runs", false },
 		[STATUS_ORPHANED] = { "is dead, and a process that it started has its connection: end that one", true },
 		[STATUS_DYING] = { "is dead, and the driver has not ended its work yet", true },
-		[STATUS_UNPROVEN] = { "is dead, and nobody can tell whether its work has ended: restart the broker", true },
+		[STATUS_UNPROVEN] = { "is dead, and nobody can tell whether its work has ended: restart the broker",
+				      true },
 	};
 
 	if (!ends[session->state].dead && tell_stopped(telling, session))
@@ -158,7 +159,8 @@ static void tell_orphaned(struct telling *telling, const struct status_session *
 	tell_command(telling, ": kill ", session->pid, "");
 }
 
-static void tell_holder(struct telling *telling, const struct status_session *session, const struct status_mapping *mapping, uint64_t waiter)
+static void tell_holder(struct telling *telling, const struct status_session *session,
+			const struct status_mapping *mapping, uint64_t waiter)
 {
 	tell_process(telling, session);
 	tell(telling, ", which ");
@@ -247,7 +249,8 @@ static void tell_creator(struct telling *telling, const char *name)
 		tell_wait(telling, create);
 		tell_reason(telling, create);
 	} else {
-		tell(telling, "; nobody has created it: start the process that is to, or broker-ctl create %s SIZE", name);
+		tell(telling, "; nobody has created it: start the process that is to, or broker-ctl create %s SIZE",
+		     name);
 	}
 }
 

@@ -54,8 +54,10 @@ static void say_circle(struct telling *telling, unsigned number, size_t first, s
 		tell(telling, i > first ? "; " : "");
 		tell_link(telling, &graph->edges[graph->circle[i]]);
 	}
-	tell(telling, ": nothing of it has moved for %d s, so none of them goes on unless one still runs a kernel or has yet to signal from "
-		      "another stream", WHY_STILL_S);
+	tell(telling,
+	     ": nothing of it has moved for %d s, so none of them goes on unless one still runs a kernel or has yet to "
+	     "signal from another stream",
+	     WHY_STILL_S);
 	pid = sessions->at[graph->edges[graph->circle[end - 1]].from]->session.pid;
 	tell_command(telling, ": gdb -p ", pid, " shows what it does");
 	tell_command(telling, "; to end it, end one: kill ", pid, "");
@@ -137,8 +139,8 @@ static bool is_in_circle(const struct telling *telling, const union status_recor
 
 static void say_wait(struct telling *telling, const union status_record *wait)
 {
-	if ((wait->type == TRACKED_WAIT && !why_awaited(&telling->views, &wait->wait)) || !wait_concerns(telling, wait) ||
-	    is_in_circle(telling, wait))
+	if ((wait->type == TRACKED_WAIT && !why_awaited(&telling->views, &wait->wait)) ||
+	    !wait_concerns(telling, wait) || is_in_circle(telling, wait))
 		return;
 	tell_age(telling, wait_since_of(wait));
 	tell_waiter(telling, wait_session_of(wait));
@@ -284,7 +286,8 @@ int why_explain(const struct why *why, struct why_found *found)
 	if (!telling_begin(telling, why))
 		error = error_set(-ENOMEM, "out of memory");
 	else if (!about_is_known(telling))
-		error = error_set(-ENOENT, "there is neither a buffer nor a process '%s' here: broker-status lists them",
+		error = error_set(-ENOENT,
+				  "there is neither a buffer nor a process '%s' here: broker-status lists them",
 				  why->about);
 	if (!error)
 		say_all(telling);

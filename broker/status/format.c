@@ -34,8 +34,8 @@ bool status_event_is_good(const struct status_event *event, uint32_t place)
 	struct status_part part;
 
 	if (!event->seal.sequence || length == sizeof event->text ||
-	    !status_is_whole(&event->seal, status_event_size(length)) || event->kind >= EVENT_KINDS || event->error > 0 ||
-	    event->error < -ERROR_MAX)
+	    !status_is_whole(&event->seal, status_event_size(length)) || event->kind >= EVENT_KINDS ||
+	    event->error > 0 || event->error < -ERROR_MAX)
 		return false;
 	part = status_parts[event_rows[event->kind].part];
 	return place - part.first < part.count;

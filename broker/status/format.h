@@ -211,7 +211,8 @@ union status_record {
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
 
-_Static_assert(sizeof(struct status_header) <= sizeof(struct status_copy) - sizeof(uint64_t), "the header has its place");
+_Static_assert(sizeof(struct status_header) <= sizeof(struct status_copy) - sizeof(uint64_t),
+	       "the header has its place");
 _Static_assert(TRACKED_ADDRESS == STATUS_ADDRESS_TYPE, "clients find the record of the address by its type");
 _Static_assert(sizeof(union status_record) == STATUS_RECORD_SIZE, "every record has the same size");
 _Static_assert(sizeof(struct status_event) == STATUS_EVENT_SIZE, "every event has the same size, of whole words");

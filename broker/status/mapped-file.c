@@ -31,7 +31,8 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 
 	(void)context;
 	if (at >= begin && at < end)
-		instead = mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		instead = mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	if (instead == MAP_FAILED)
 		sigaction(signal, &guard.before, NULL);
 	else

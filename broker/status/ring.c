@@ -89,7 +89,8 @@ int ring_predecessor_open(const char *shm_name)
 	return -1;
 }
 
-static void take(struct ring *ring, const struct mapped_file *file, uint32_t place, const struct status_event *event, uint64_t newest[EVENT_PARTS])
+static void take(struct ring *ring, const struct mapped_file *file, uint32_t place, const struct status_event *event,
+		 uint64_t newest[EVENT_PARTS])
 {
 	enum event_part which;
 	struct status_part part;

@@ -136,7 +136,8 @@ static struct named named_by(const struct snapshot *snapshot, const struct track
 		return named_session(OBJECT(tracked, struct mapping)->session);
 	case TRACKED_GRANT:
 		buffer = OBJECT(tracked, struct grant)->buffer;
-		return (struct named){ { &buffer->tracked, buffer->timeline ? &buffer->timeline->shown.tracked : NULL } };
+		return (struct named){ { &buffer->tracked,
+					 buffer->timeline ? &buffer->timeline->shown.tracked : NULL } };
 	case TRACKED_TIMELINE:
 		return named_session(session_find(snapshot->broker, timeline_at(tracked)->writer));
 	case TRACKED_WAIT:

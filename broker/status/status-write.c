@@ -72,7 +72,9 @@ static enum status_session_state session_state(const struct session *session)
 		return STATUS_LOST;
 	if (session->place.dead)
 		return STATUS_ORPHANED;
-	return session->state == SESSION_OPEN ? STATUS_OPEN : session->state == SESSION_LEAVING ? STATUS_LEAVING : STATUS_CUT;
+	return session->state == SESSION_OPEN	 ? STATUS_OPEN :
+	       session->state == SESSION_LEAVING ? STATUS_LEAVING :
+						   STATUS_CUT;
 }
 
 static void fill_session(const struct broker *broker, const struct tracked *tracked, union status_record *to)
@@ -112,19 +114,20 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 	const struct allocation *allocation = buffer->allocation;
 
 	(void)broker;
-	to->buffer = (struct status_buffer){ .state = buffer_state(buffer),
-					     .generation = buffer->serial,
-					     .allocation = allocation->serial,
-					     .bytes = buffer->size,
-					     .allocated = buffer->reserve ? allocation->size : allocation->slab.kind.range,
-					     .device = allocation->device,
-					     .owner = buffer->owner,
-					     .group = buffer->group,
-					     .mode = buffer->mode,
-					     .flags = buffer->flags,
-					     .exported = allocation->slab.kind.exported,
-					     .created = (uint64_t)buffer->created,
-					     .layout = buffer_layout(buffer) };
+	to->buffer =
+		(struct status_buffer){ .state = buffer_state(buffer),
+					.generation = buffer->serial,
+					.allocation = allocation->serial,
+					.bytes = buffer->size,
+					.allocated = buffer->reserve ? allocation->size : allocation->slab.kind.range,
+					.device = allocation->device,
+					.owner = buffer->owner,
+					.group = buffer->group,
+					.mode = buffer->mode,
+					.flags = buffer->flags,
+					.exported = allocation->slab.kind.exported,
+					.created = (uint64_t)buffer->created,
+					.layout = buffer_layout(buffer) };
 	memcpy(to->buffer.name, buffer->name, sizeof to->buffer.name);
 }
 
@@ -151,7 +154,8 @@ static void fill_grant(const struct broker *broker, const struct tracked *tracke
 
 static void fill_timeline(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
-	const struct timeline *timeline = (const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked));
+	const struct timeline *timeline =
+		(const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked));
 
 	(void)broker;
 	to->timeline = (struct status_timeline){ .ended = !timeline->mark		     ? STATUS_RUNS :
@@ -206,7 +210,8 @@ static void fill_address(const struct broker *broker, const struct tracked *trac
 
 	(void)tracked;
 	to->address = (struct status_address){ .address = "" };
-	if (!getsockname(event_get_fd(broker->connections->listener), (struct sockaddr *)&name, &size) && name.sun_path[0])
+	if (!getsockname(event_get_fd(broker->connections->listener), (struct sockaddr *)&name, &size) &&
+	    name.sun_path[0])
 		snprintf(to->address.address, sizeof to->address.address, "unix:%s", name.sun_path);
 }
 

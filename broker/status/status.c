@@ -161,13 +161,13 @@ static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
 	if (st.st_uid == geteuid())
 		return error_set(-EEXIST, "a broker named '%s' runs already%s: choose another name", instance, pid);
 	if (!st.st_uid)
-		return error_set(-EEXIST, "the name '%s' is taken: %s belongs to root%s; choose another name", instance, path,
-				 pid);
+		return error_set(-EEXIST, "the name '%s' is taken: %s belongs to root%s; choose another name", instance,
+				 path, pid);
 	error = name_take_another(status, instance, other);
 	if (error)
 		return error;
-	log_say("%s belongs to uid %u%s: this broker is named '%s' instead; to have '%s', remove that file as root and start "
-		"again",
+	log_say("%s belongs to uid %u%s: this broker is named '%s' instead; to have '%s', remove that file as root and "
+		"start again",
 		path, st.st_uid, pid, other, instance);
 	strcpy(instance, other);
 	return 0;

@@ -68,8 +68,9 @@ int identity_of_peer(int sock, pid_t *pid, struct identity *identity)
 	if (error)
 		return error;
 	if (cred.pid <= 0)
-		return error_set(-EPERM, "the broker runs in a container, and cannot see the client's process, which is outside of it: start "
-					 "the broker outside of all its clients' containers, and give each its socket's directory");
+		return error_set(-EPERM, "the broker runs in a container, and cannot see the client's process, which "
+					 "is outside of it: start the broker outside of all its clients' containers, "
+					 "and give each its socket's directory");
 	peer.uid = cred.uid;
 	peer.gid = cred.gid;
 	error = groups_of_peer(sock, &peer);

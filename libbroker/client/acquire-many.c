@@ -84,7 +84,8 @@ static int send_and_wait(struct gpub_client *client, struct many *many, unsigned
 	many->out_count = 0;
 	if (!count && few_are_pending(client, many)) /* all buffers are mapped: no system call (invariant 7) */
 		return 0;
-	error = call_exchange(client, many->out, count, few_are_pending, many, many->timeout_ms < 0 ? NULL : &many->last);
+	error = call_exchange(client, many->out, count, few_are_pending, many,
+			      many->timeout_ms < 0 ? NULL : &many->last);
 	return error == -ETIMEDOUT ? 0 : error;
 }
 
@@ -196,7 +197,8 @@ int gpub_acquire_many(gpub_client *client, const char *const *names, unsigned co
 				       .timeout_ms = timeout_ms, .items = calloc(count, sizeof *many->items),
 				       .deadline = client_deadline(timeout_ms > 0 ? timeout_ms : 0),
 				       .last = client_deadline((timeout_ms > 0 ? timeout_ms : 0) + (int64_t)GRACE_MS) };
-	error = many && got && many->items ? ask_all(client, many) : error_set(-ENOMEM, "out of memory for %u leases", count);
+	error = many && got && many->items ? ask_all(client, many) :
+					     error_set(-ENOMEM, "out of memory for %u leases", count);
 	if (!error)
 		error = take_all(client, many, got);
 	if (!error)

@@ -22,7 +22,8 @@ static int spec_take(gpub_spec *spec, const gpub_spec *given)
 {
 	static const struct grown grown = { "spec",
 					    "GPUB_SPEC_INIT",
-					    { offsetof(gpub_spec, layout), offsetof(gpub_spec, reserve), sizeof(gpub_spec) } };
+					    { offsetof(gpub_spec, layout), offsetof(gpub_spec, reserve),
+					      sizeof(gpub_spec) } };
 	uint64_t bytes;
 	int error;
 
@@ -52,7 +53,8 @@ static int spec_check(const gpub_spec *spec)
 	if (!spec->size)
 		return error_set(-EINVAL, "a buffer has at least 1 byte");
 	if (spec->reserve && spec->reserve < spec->size)
-		return error_set(-EINVAL, "the spec's reserve is less than its size: it is the size that the buffer may grow to, or 0");
+		return error_set(-EINVAL, "the spec's reserve is less than its size: it is the size that the buffer "
+					  "may grow to, or 0");
 	return 0;
 }
 

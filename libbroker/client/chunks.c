@@ -47,6 +47,7 @@ int chunks_check(const struct chunks *chunks, const struct wire_grant *grant, ui
 	if (is_lost)
 		return error_set(-ECONNRESET, "%s", OWNED_FD_LOST);
 	if (is_short)
-		return error_set(-EMFILE, "no descriptor is left in this process for memory: close some, or raise ulimit -n");
+		return error_set(-EMFILE,
+				 "no descriptor is left in this process for memory: close some, or raise ulimit -n");
 	return 0;
 }

@@ -279,7 +279,8 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 	atomic_store(&record->state, RECORD_WORD(RECORD_MAPPING(state), RECORD_CLOSING));
 	/* the fence is needed as in close_begin() */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!record_unused(record, &held) || !(quiesced ? record_quiesced(record) : record_acquire_count(record) == acquires)) {
+	if (!record_unused(record, &held) ||
+	    !(quiesced ? record_quiesced(record) : record_acquire_count(record) == acquires)) {
 		atomic_store(&record->state, state);
 		return -EBUSY;
 	}

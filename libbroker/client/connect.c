@@ -80,7 +80,8 @@ static int socket_open(struct gpub_client *client, const char *given, struct bro
 /* ---- greeting ---- */
 
 /* Receives a message, and asks the interrupt function every INTERRUPT_MS. -EAGAIN: none in that time; -EINTR. */
-static int receive_within(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, unsigned seconds)
+static int receive_within(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd,
+			  unsigned seconds)
 {
 	struct timespec last = client_deadline(seconds * 1000ll);
 	int error;

@@ -30,11 +30,13 @@ static int terms_check(const gpub_ticket_terms *terms)
 					  "GPUB_TICKET_TERMS_INIT",
 				 terms->struct_size, sizeof *terms);
 	if (terms->reserved || terms->flags & ~GPUB_TICKET_ONCE)
-		return error_set(-EINVAL, "the terms have reserved bits or unknown flags set: GPUB_TICKET_ONCE is the only one");
+		return error_set(-EINVAL,
+				 "the terms have reserved bits or unknown flags set: GPUB_TICKET_ONCE is the only one");
 	return 0;
 }
 
-int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, const gpub_ticket_terms *terms, char *text)
+int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, const gpub_ticket_terms *terms,
+		      char *text)
 {
 	static const gpub_ticket_terms standard = GPUB_TICKET_TERMS_INIT;
 	struct wire_message request, reply;

@@ -101,6 +101,7 @@ int gpub_node(gpub_client *client, char *text)
 		return error;
 	if (!text)
 		return error_set(-EINVAL, "there is no place for the text: pass GPUB_NODE_SIZE bytes");
-	sodium_bin2hex(text, GPUB_NODE_SIZE, client->board.header->instance_id, sizeof client->board.header->instance_id);
+	sodium_bin2hex(text, GPUB_NODE_SIZE, client->board.header->instance_id,
+		       sizeof client->board.header->instance_id);
 	return 0;
 }

@@ -32,7 +32,9 @@ int grown_take(void *to, const struct grown *grown, const void *from)
 
 	memcpy(&given, from, sizeof given);
 	if (!is_known(grown, given))
-		return error_set(-EINVAL, "the %s's struct_size is %u, which is of no version that this library knows (%zu to %zu): start from %s",
+		return error_set(-EINVAL,
+				 "the %s's struct_size is %u, which is of no version that this library knows (%zu to "
+				 "%zu): start from %s",
 				 grown->what, given, grown->sizes[0], latest(grown), grown->init);
 	memset(to, 0, latest(grown));
 	memcpy(to, from, given);

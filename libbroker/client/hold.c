@@ -157,10 +157,13 @@ int lease_expect(const struct record *record, const gpub_expectation *expected, 
 	uint32_t owner = expected ? expected->owner : GPUB_ANY_USER;
 
 	if (owner != GPUB_ANY_USER && owner != record->owner)
-		return error_set(-EPERM, "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant", name,
-				 record->owner, owner);
+		return error_set(-EPERM,
+				 "'%s' belongs to uid %u, and uid %u is expected: it is not the buffer that is meant",
+				 name, record->owner, owner);
 	if (record_lacks(record, rights) & GPUB_MINE)
-		return error_set(-EPERM, "'%s' belongs to uid %u, neither this user nor root nor the broker's: GPUB_MINE refuses it",
+		return error_set(-EPERM,
+				 "'%s' belongs to uid %u, neither this user nor root nor the broker's: GPUB_MINE "
+				 "refuses it",
 				 name, record->owner);
 	return expected ? layout_expect(name, &record->layout, &expected->layout) : 0;
 }

@@ -24,8 +24,8 @@ int record_grow(struct gpub_client *client, struct record *record);
 static inline bool record_live(const struct record *record)
 {
 	return RECORD_STATE(atomic_load(&record->state)) == RECORD_OPEN &&
-	       atomic_load_explicit(atomic_load_explicit(&record->generation, memory_order_relaxed), memory_order_acquire) ==
-		       record->live;
+	       atomic_load_explicit(atomic_load_explicit(&record->generation, memory_order_relaxed),
+				    memory_order_acquire) == record->live;
 }
 
 /*
@@ -120,8 +120,8 @@ bool record_drop_all(struct record *record);
 void record_invalidate(struct record *record);
 
 /* Fills in a lease of the record. token: of a hold, which keeps the record as it is. ptr: from record_ptr(). */
-static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct record *record, void *ptr, unsigned rights,
-			      uint64_t token)
+static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct record *record, void *ptr,
+			      unsigned rights, uint64_t token)
 {
 	lease->ptr = ptr;
 	lease->size = record->size;
@@ -141,7 +141,8 @@ static inline unsigned record_lacks(const struct record *record, unsigned rights
 /* The buffer's address for leases with these rights. NULL: the rights or the view are not available yet. */
 static inline void *record_ptr(const struct record *record, unsigned rights)
 {
-	return record_lacks(record, rights) ? NULL : atomic_load_explicit(&record->ptr[view_of(rights)], memory_order_relaxed);
+	return record_lacks(record, rights) ? NULL :
+					      atomic_load_explicit(&record->ptr[view_of(rights)], memory_order_relaxed);
 }
 
 /* Whether the hold has not ended. A reset ends holds, then stores the epoch: check client_was_reset() first. */

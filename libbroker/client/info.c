@@ -55,7 +55,8 @@ static int info_check(gpub_info *info)
 {
 	static const struct grown grown = { "gpub_info",
 					    "zeroes and its size",
-					    { offsetof(gpub_info, layout), offsetof(gpub_info, reserve), sizeof(gpub_info) } };
+					    { offsetof(gpub_info, layout), offsetof(gpub_info, reserve),
+					      sizeof(gpub_info) } };
 	gpub_info known;
 
 	if (!info)

@@ -18,7 +18,8 @@ int gpub_layout_text(const gpub_layout *layout, char *text)
 	int error;
 
 	if (!layout || !text)
-		return error_set(-EINVAL, "there is no layout, or no place for its text: pass GPUB_LAYOUT_TEXT_MAX bytes");
+		return error_set(-EINVAL,
+				 "there is no layout, or no place for its text: pass GPUB_LAYOUT_TEXT_MAX bytes");
 	error = layout_check(layout);
 	if (!error)
 		layout_text(layout, text);

@@ -27,7 +27,8 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE            __attribute__((noinline))
 
-static const char stale[] = "the lease was returned before, or its buffer is gone, or its device was reset: acquire it again";
+static const char stale[] =
+	"the lease was returned before, or its buffer is gone, or its device was reset: acquire it again";
 
 int lease_slot(const gpub_lease *lease, struct slot **slot)
 {
@@ -51,14 +52,16 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 /* The slot of a lease of the process's first client. NULL: another client's, or the token names no slot. */
 static inline struct slot *slot_of(const gpub_lease *lease)
 {
-	return LIKELY(lease && lease->client == &client_first) ? slot_at(&client_first.slots, token_index(lease->token)) :
-								 NULL;
+	return LIKELY(lease && lease->client == &client_first) ?
+		       slot_at(&client_first.slots, token_index(lease->token)) :
+		       NULL;
 }
 
 /* The slot of any lease. NULL: its client is unknown, or its token names no slot. Does not check the client's state. */
 static struct slot *slot_of_any(const gpub_lease *lease)
 {
-	return lease && client_is_known(lease->client) ? slot_at(&lease->client->slots, token_index(lease->token)) : NULL;
+	return lease && client_is_known(lease->client) ? slot_at(&lease->client->slots, token_index(lease->token)) :
+							 NULL;
 }
 
 static inline bool client_open(const struct gpub_client *client)
@@ -85,8 +88,8 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 	if (!lease)
 		return error_set(-EINVAL, "there is no place for the lease: pass the address of one");
 	if (!(rights & (GPUB_READ | GPUB_WRITE)) || rights & ~(GPUB_READ | GPUB_WRITE | GPUB_MINE))
-		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both, with or without "
-					  "GPUB_MINE");
+		return error_set(-EINVAL, "the rights are none or unknown: use GPUB_READ, GPUB_WRITE or both, with or "
+					  "without GPUB_MINE");
 	if (timeout_ms < -1)
 		return error_set(-EINVAL, "a timeout is milliseconds, 0, or -1 for no limit");
 	return name ? 0 : error_set(-EINVAL, "there is no name: pass one");
@@ -210,7 +213,8 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 		error = token_current(slot, lease->token) ? record_hold(record, &token) : -ESTALE;
 	while (error == -EAGAIN && !(error = record_grow(lease->client, record)));
 	if (error == -ESTALE)
-		return error_set(error, "the buffer of this ticket was unlinked, or its mapping closed: redeem another ticket");
+		return error_set(error, "the buffer of this ticket was unlinked, or its mapping closed: redeem another "
+					"ticket");
 	if (error)
 		return error;
 	ptr = record_ptr(record, lease->rights);
@@ -294,7 +298,8 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 		lease_undo(lease->client, token);
 		return error_set(-ESTALE, "%s", stale);
 	}
-	if (client_was_reset(lease->client, atomic_load(&slot->record->index)) || !(ptr = record_ptr(slot->record, lease->rights)) ||
+	if (client_was_reset(lease->client, atomic_load(&slot->record->index)) ||
+	    !(ptr = record_ptr(slot->record, lease->rights)) ||
 	    !hold_stands(slot_at(&lease->client->slots, token_index(token)), token)) {
 		lease_undo(lease->client, token);
 		return renew_by_name(lease, slot->record, slot);
@@ -323,7 +328,8 @@ int gpub_renew(gpub_lease *lease)
 	uint64_t token;
 	void *ptr;
 
-	if (UNLIKELY(!record || record_hold_in(record, slot, SLOT_HOLD(token_sequence(lease->token), SLOT_FREE), &token)))
+	if (UNLIKELY(!record ||
+		     record_hold_in(record, slot, SLOT_HOLD(token_sequence(lease->token), SLOT_FREE), &token)))
 		return renew_slow(lease);
 	if (UNLIKELY(!token_current(slot, lease->token) || !client_open(lease->client) ||
 		     client_was_reset(lease->client, atomic_load_explicit(&record->index, memory_order_relaxed)) ||

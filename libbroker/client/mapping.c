@@ -109,8 +109,8 @@ static int chunks_map(const struct gpub_client *client, const struct mapping *ma
 		if (!base || (view == VIEW_WRITE && base == mapping->base[VIEW_READ]))
 			continue;
 		for (unsigned i = first; i < chunks->count && !error; i++)
-			error = client->device->extend(mapping->ordinal, base, chunks->chunk[i].offset, chunks->chunk[i].file.fd,
-						       chunks->chunk[i].span);
+			error = client->device->extend(mapping->ordinal, base, chunks->chunk[i].offset,
+						       chunks->chunk[i].file.fd, chunks->chunk[i].span);
 	}
 	return error;
 }
@@ -180,7 +180,8 @@ static int memory_open(const struct gpub_client *client, const struct device_han
 }
 
 /* False: a reset came in between, so *error says nothing. If the memory was opened, it is closed again. */
-static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping, int *error)
+static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle,
+			   struct mapping *mapping, int *error)
 {
 	bool same;
 

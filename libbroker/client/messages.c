@@ -261,8 +261,8 @@ static void lacks_chunks(struct gpub_client *client, const struct wire_grant *gr
 	pthread_mutex_unlock(&client->lock);
 }
 
-static void on_known_mapping(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
-			     struct timeline_map *timeline)
+static void on_known_mapping(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
+			     int error, struct timeline_map *timeline)
 {
 	if (!error)
 		error = extend(client, grant);

@@ -26,7 +26,8 @@ static void records_seal(struct gpub_client *client, const char *name)
 
 	pthread_mutex_lock(&client->lock);
 	for (unsigned i = 0; i < client->board.header->devices; i++)
-		if (!table_key_make(&client->table, &key, name, i) && (record = table_find(&client->table, &key, &version)))
+		if (!table_key_make(&client->table, &key, name, i) &&
+		    (record = table_find(&client->table, &key, &version)))
 			record_seal(record);
 	pthread_mutex_unlock(&client->lock);
 }

@@ -199,14 +199,15 @@ static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct 
 	return done;
 }
 
-void receiver_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
-			 void *context, const struct timespec *deadline)
+void receiver_read_until(struct gpub_client *client, enum wire_type asked,
+			 bool (*answered)(struct gpub_client *, void *), void *context, const struct timespec *deadline)
 {
 	int error = 0;
 
 	do
 		error = error == -EAGAIN ? read_late(client) : read_soon(client, &client->spin[asked]);
-	while (!retire_and_look(client, answered, context) && error != -ECONNRESET && !(error && client_past(deadline)));
+	while (!retire_and_look(client, answered, context) && error != -ECONNRESET &&
+	       !(error && client_past(deadline)));
 }
 
 bool receiver_serve(struct gpub_client *client, int timeout_ms)

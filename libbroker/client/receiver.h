@@ -31,8 +31,9 @@ void receiver_end(struct gpub_client *client);
  * For the reader: handles messages until answered(), called under client->lock, is true, the deadline (NULL: none)
  * has passed, or the connection is lost. asked: type of the request.
  */
-void receiver_read_until(struct gpub_client *client, enum wire_type asked, bool (*answered)(struct gpub_client *, void *),
-			 void *context, const struct timespec *deadline);
+void receiver_read_until(struct gpub_client *client, enum wire_type asked,
+			 bool (*answered)(struct gpub_client *, void *), void *context,
+			 const struct timespec *deadline);
 
 /* For the service thread: reads messages, after a wait of at most timeout_ms (-1: no limit). False: no more come. */
 bool receiver_serve(struct gpub_client *client, int timeout_ms);

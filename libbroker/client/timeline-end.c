@@ -54,9 +54,10 @@ static int map_land(const struct gpub_client *client, struct timeline_map *map, 
 
 	for (unsigned scans = 1; !error && !has_landed(map); scans++) {
 		if (client_past(deadline))
-			return error_set(-ETIMEDOUT, "a signal had not landed %d seconds into gpub_disconnect(), so the timelines "
-						     "of this process end as those of a dead writer: synchronise the streams "
-						     "that signal before you disconnect",
+			return error_set(-ETIMEDOUT,
+					 "a signal had not landed %d seconds into gpub_disconnect(), so the timelines "
+					 "of this process end as those of a dead writer: synchronise the streams that "
+					 "signal before you disconnect",
 					 TIMELINE_LAND_MS / 1000);
 		usleep(pause);
 		pause = 2 * pause < LAND_LAST_US ? 2 * pause : LAND_LAST_US;

@@ -31,13 +31,16 @@ static int members_read(struct member *members, const gpub_lease *const *leases,
 	if (count > GPUB_TIMELINES_MAX)
 		return error_set(-EINVAL, "%u timelines in one call: %u is the most", count, GPUB_TIMELINES_MAX);
 	if (count && (!leases || !values))
-		return error_set(-EINVAL, "%u timelines need as many leases and values: pass the addresses of both arrays", count);
+		return error_set(-EINVAL,
+				 "%u timelines need as many leases and values: pass the addresses of both arrays",
+				 count);
 	for (unsigned i = 0; i < count && !error; i++) {
 		members[i].lease = leases[i];
 		members[i].value = values[i];
 		error = timeline_of(leases[i], rights, &members[i].record, &members[i].map);
 		if (!error && leases[i]->client->device != leases[0]->client->device)
-			error = error_set(-EINVAL, "leases of a host device and of a GPU in one call: make one call for each kind");
+			error = error_set(-EINVAL, "leases of a host device and of a GPU in one call: make one call "
+						   "for each kind");
 	}
 	return error;
 }

@@ -83,7 +83,8 @@ static bool drop_behind(struct dropped_waits *dropped, uint64_t word, uint64_t v
 }
 
 /* Keeps the lowest waits: one stream may wait for the end of all work while another one goes on step by step. */
-__attribute__((noinline)) static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal)
+__attribute__((noinline)) static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value,
+						 int32_t ordinal)
 {
 	struct parked_wait wait = { value, ticks_now(), ordinal }, *highest;
 
@@ -226,12 +227,13 @@ static bool is_lost(const struct timeline_map *map)
 static int abandoned_error(const struct timeline_map *map)
 {
 	if (is_lost(map))
-		return error_set(-ECONNRESET, "the broker is gone, and a stream waits for a timeline: %llu is reached, %llu awaited. "
-					      "Nobody reports its writer's end. If the writer or this stream is still at work, "
-					      "synchronise again; else end this process",
+		return error_set(-ECONNRESET,
+				 "the broker is gone, and a stream waits for a timeline: %llu is reached, %llu "
+				 "awaited. Nobody reports its writer's end. If the writer or this stream is still at "
+				 "work, synchronise again; else end this process",
 				 (unsigned long long)timeline_word(map), (unsigned long long)map->awaited);
-	return error_set(-EOWNERDEAD, "a timeline has ended, but a process that its writer shares it with overwrites the word that "
-				      "a stream waits for: end this process");
+	return error_set(-EOWNERDEAD, "a timeline has ended, but a process that its writer shares it with overwrites "
+				      "the word that a stream waits for: end this process");
 }
 
 /* Returns 0 to wait on, 1 if nothing is awaited, else the error with which to stop. Under `lock`. */

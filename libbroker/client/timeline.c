@@ -187,8 +187,10 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value)
 	if (!value)
 		return error_set(-EINVAL, "there is no place for the value: pass the address of one");
 	if (now.ended == BOARD_DIED)
-		return error_set(-EOWNERDEAD, "the process that wrote this timeline died at %llu, or lost its broker: its "
-					      "work is not complete", (unsigned long long)now.value);
+		return error_set(-EOWNERDEAD,
+				 "the process that wrote this timeline died at %llu, or lost its broker: its work is "
+				 "not complete",
+				 (unsigned long long)now.value);
 	*value = now.value;
 	return 0;
 }
@@ -248,8 +250,8 @@ static bool waits_on(uint64_t value, const struct timespec *deadline, const stru
 }
 
 /* Waits until the value is reached, the timeline has ended, or the deadline has passed. 0 and *now, or an error. */
-static int wait_until(const gpub_lease *lease, const struct timeline_map *map, uint64_t value, const struct timespec *deadline,
-		      struct reading *now)
+static int wait_until(const gpub_lease *lease, const struct timeline_map *map, uint64_t value,
+		      const struct timespec *deadline, struct reading *now)
 {
 	struct timespec next = { 0 };
 	unsigned us = NAP_FIRST_US;

@@ -21,8 +21,8 @@
  * which ends the lease, and the record may be reused for another buffer. So the hold is checked again after the
  * timeline was read. The timeline's map stays.
  */
-static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *lease, unsigned rights, struct record **record,
-							     struct timeline_map **map)
+static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *lease, unsigned rights,
+							     struct record **record, struct timeline_map **map)
 {
 	int error = lease_record(lease, record);
 

@@ -104,8 +104,9 @@ int trust_check(int sock, const char *path)
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &server, &size))
 		return error_set(-errno, "the server cannot be identified: %m");
 	if (server.uid && !is_own_user(server.uid) && !server_is_appointed(path, server.uid))
-		return error_set(-EPERM, "the server at %s is not trusted: it runs as uid %u, neither %s nor root, and its directory is "
-					 "not one that root made for it in " SOCKET_DIRECTORIES,
+		return error_set(-EPERM,
+				 "the server at %s is not trusted: it runs as uid %u, neither %s nor root, and its "
+				 "directory is not one that root made for it in " SOCKET_DIRECTORIES,
 				 path, server.uid, environment_is_untrusted() ? "this program's user" : "this user");
 	return directory_check(path, server.uid);
 }
@@ -119,8 +120,9 @@ int trust_check_place(const char *path)
 	if (error)
 		return error;
 	if (st.st_uid && !is_own_user(st.st_uid) && !server_is_appointed(path, st.st_uid))
-		return error_set(-EPERM, "no broker at %s would be trusted: its directory belongs to uid %u, neither this user nor root, and "
-					 "is not one that root made in " SOCKET_DIRECTORIES,
+		return error_set(-EPERM,
+				 "no broker at %s would be trusted: its directory belongs to uid %u, neither this user "
+				 "nor root, and is not one that root made in " SOCKET_DIRECTORIES,
 				 path, st.st_uid);
 	return directory_check(path, st.st_uid);
 }

@@ -38,7 +38,8 @@ static bool answer_add(struct answer *answer, const struct wire_wait *wait)
 }
 
 /* Adds the first wait by leases of the record, or all others. False: no room for more. Under client->lock. */
-static bool record_report(const struct gpub_client *client, const struct record *record, bool first, struct answer *answer)
+static bool record_report(const struct gpub_client *client, const struct record *record, bool first,
+			  struct answer *answer)
 {
 	uint64_t state = atomic_load(&record->state);
 	const struct timeline_map *map = record->timeline;
@@ -50,11 +51,12 @@ static bool record_report(const struct gpub_client *client, const struct record 
 		return true;
 	count = timeline_wait_list(map, record->ordinal, parked);
 	for (unsigned i = !first; i < (first && count ? 1 : count) && room; i++)
-		room = answer_add(answer, &(struct wire_wait){ .mapping = RECORD_MAPPING(state),
-							       .serial = map->serial,
-							       .value = parked[i].value,
-							       .age_ms = ticks_age_ms(parked[i].ticks, &client->connected,
-										      &answer->now) });
+		room = answer_add(answer,
+				  &(struct wire_wait){
+					  .mapping = RECORD_MAPPING(state),
+					  .serial = map->serial,
+					  .value = parked[i].value,
+					  .age_ms = ticks_age_ms(parked[i].ticks, &client->connected, &answer->now) });
 	return room;
 }
 
@@ -63,7 +65,8 @@ static bool records_report(const struct gpub_client *client, bool first, struct 
 {
 	const struct record *record;
 
-	for (record = timeline_waits_none() && timeline_threads_none() ? NULL : client->records.all; record; record = record->next)
+	for (record = timeline_waits_none() && timeline_threads_none() ? NULL : client->records.all; record;
+	     record = record->next)
 		if (!record_report(client, record, first, answer))
 			return false;
 	return true;

@@ -84,7 +84,8 @@ static int order_read(struct order *order)
 		spec = text;
 	}
 	order->pid = 0;
-	return sscanf(spec, "%39[a-z_]:%d:%7[a-z]:%d", order->name, &order->nth, order->action, &order->pid) >= 3 ? 0 : -1;
+	return sscanf(spec, "%39[a-z_]:%d:%7[a-z]:%d", order->name, &order->nth, order->action, &order->pid) >= 3 ? 0 :
+														    -1;
 }
 
 /* ---- doing the action ---- */

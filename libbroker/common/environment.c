@@ -30,5 +30,6 @@ int environment_note(int error, const char *name)
 	if (!environment_ignored(name))
 		return error;
 	snprintf(text, sizeof text, "%s", error_text());
-	return error_set(error, "%.200s (%s is ignored: this program has more rights than the user who started it)", text, name);
+	return error_set(error, "%.200s (%s is ignored: this program has more rights than the user who started it)",
+			 text, name);
 }

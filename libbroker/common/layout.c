@@ -101,14 +101,16 @@ int layout_check(const gpub_layout *layout)
 						  "set lanes to 1 for a type that is no vector") :
 			       0;
 	if (!type_of(layout))
-		return error_set(-EINVAL, "there is no element type with code %u and %u bits", layout->code, layout->bits);
+		return error_set(-EINVAL, "there is no element type with code %u and %u bits", layout->code,
+				 layout->bits);
 	if (layout->lanes > LANES_MAX)
 		return error_set(-EINVAL, "an element may have %u lanes, not %u", LANES_MAX, layout->lanes);
 	if (layout->ndim > GPUB_DIMS_MAX)
 		return error_set(-EINVAL, "an array may have %u dimensions, not %u", GPUB_DIMS_MAX, layout->ndim);
 	for (unsigned i = layout->ndim; i < GPUB_DIMS_MAX; i++)
 		if (layout->shape[i])
-			return error_set(-EINVAL, "the array has %u dimensions, so shape[%u] must be 0", layout->ndim, i);
+			return error_set(-EINVAL, "the array has %u dimensions, so shape[%u] must be 0", layout->ndim,
+					 i);
 	if (!bytes_of(layout, &bytes))
 		return error_set(-EINVAL, "the array would be larger than 2^62 bytes");
 	return 0;
@@ -199,12 +201,14 @@ int layout_parse(const char *text, gpub_layout *layout)
 	int error;
 
 	if (!length)
-		return error_set(-EINVAL, "'%.40s' begins with no element type: write float32 or f32, float64, float16, bfloat16, int8 to "
-					  "int64, uint8 to uint64, bool, complex64 or complex128, and the shape behind it, as "
-					  "f32[1024,1024]", text ? text : "");
+		return error_set(-EINVAL,
+				 "'%.40s' begins with no element type: write float32 or f32, float64, float16, "
+				 "bfloat16, int8 to int64, uint8 to uint64, bool, complex64 or complex128, and the "
+				 "shape behind it, as f32[1024,1024]",
+				 text ? text : "");
 	if (!shape_parse(text + length, &found))
-		return error_set(-EINVAL, "'%.80s' has no shape: write up to %u extents in brackets, as f32[1024,1024]", text,
-				 GPUB_DIMS_MAX);
+		return error_set(-EINVAL, "'%.80s' has no shape: write up to %u extents in brackets, as f32[1024,1024]",
+				 text, GPUB_DIMS_MAX);
 	error = layout_check(&found);
 	if (!error)
 		*layout = found;
@@ -230,5 +234,6 @@ int layout_expect(const char *name, const gpub_layout *has, const gpub_layout *e
 
 	if (layout_is_none(expected) || fits(has, expected))
 		return 0;
-	return error_set(-EMEDIUMTYPE, "'%s' is %s, %s was expected", name, layout_text(has, is), layout_text(expected, was));
+	return error_set(-EMEDIUMTYPE, "'%s' is %s, %s was expected", name, layout_text(has, is),
+			 layout_text(expected, was));
 }

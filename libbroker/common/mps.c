@@ -40,7 +40,8 @@ bool mps_answers(void)
 		return false;
 	strcpy(sun.sun_path, path);
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	refused = sock >= 0 && connect(sock, (struct sockaddr *)&sun, sizeof sun) && (errno == ECONNREFUSED || errno == ENOENT);
+	refused = sock >= 0 && connect(sock, (struct sockaddr *)&sun, sizeof sun) &&
+		  (errno == ECONNREFUSED || errno == ENOENT);
 	if (sock >= 0)
 		close(sock);
 	return !refused;

@@ -102,8 +102,8 @@ bool path_refusal(const char *path, char *text, size_t size)
 		break;
 	case PATH_CLOSED:
 		name_asker(asker, sizeof asker);
-		snprintf(text, size, "%s is closed to this process (%s): it is uid %u's and group %u's, with mode %04o", part.path,
-			 asker, part.st.st_uid, part.st.st_gid, (unsigned)part.st.st_mode & 07777);
+		snprintf(text, size, "%s is closed to this process (%s): it is uid %u's and group %u's, with mode %04o",
+			 part.path, asker, part.st.st_uid, part.st.st_gid, (unsigned)part.st.st_mode & 07777);
 		break;
 	}
 	return true;

@@ -77,7 +77,8 @@ static int connect_refused(const char *path, int error)
 	if (!path_refusal(path, text, sizeof text))
 		snprintf(text, sizeof text, "%s", strerror(-error));
 	if (error == -EACCES)
-		return error_set(error, "unix:%s may not be used: %s; ask the user who runs the broker for access", path, text);
+		return error_set(error, "unix:%s may not be used: %s; ask the user who runs the broker for access",
+				 path, text);
 	return error_set(error, "no broker answers at unix:%s: %s; start one, or correct the address", path, text);
 }
 
@@ -95,8 +96,9 @@ int socket_connect_within(const struct sockaddr_un *sun, unsigned seconds)
 		return sock;
 	close(sock);
 	if (error == -EAGAIN)
-		return error_set(-ETIMEDOUT, "unix:%s takes no more connections: its server has not accepted those that wait, and may be "
-					     "stopped",
+		return error_set(-ETIMEDOUT,
+				 "unix:%s takes no more connections: its server has not accepted those that wait, and "
+				 "may be stopped",
 				 sun->sun_path);
 	return connect_refused(sun->sun_path, error);
 }
@@ -241,7 +243,7 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 {
 	union {
 		struct cmsghdr header;
-		char           bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SOCKET_DESCRIPTORS_MAX * sizeof(int))];
 	} control;
 	struct iovec  io = { .iov_base = message, .iov_len = WIRE_SIZE };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
@@ -297,7 +299,9 @@ enum socket_next socket_next(int sock)
 		char           bytes[CMSG_SPACE(sizeof(struct ucred))];
 	} control;
 	struct iovec  io = { 0 };
-	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes };
+	struct msghdr msg = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes
+	};
 	size_t        length;
 
 	if (receive(sock, &msg, MSG_PEEK | MSG_DONTWAIT, &length))

@@ -21,7 +21,10 @@ void balance_broker(struct broker_process *broker);
  */
 const char *balance_wrong(const struct broker_process *broker, struct puppet *survivor);
 
-/* Whether the survivor can have all of the device's memory, and finds it zeroed. Leaves it full of other bytes. NULL: yes. */
+/*
+ * Whether the survivor can have all of the device's memory, and finds it zeroed. Leaves it full of other bytes. NULL:
+ * yes.
+ */
 const char *memory_wrong(struct puppet *survivor);
 
 #endif

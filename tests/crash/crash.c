@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash.c - a client that dies, stops or ends anywhere: the accounting balances, and the next client gets zeroed memory.
+ * crash.c - a client that dies, stops or ends anywhere: the accounting balances, and the next client gets zeroed
+ * memory.
  *
  * Each scenario is played once undisturbed, which shows what crash points (crash-point.h) it passes, in the library and
- * in the broker. Then it is played once for each of these points and each of kill, stop and exit, the first passing doing
- * it; then CRASH_ROUNDS times with scenario, point, passing and action at random (CRASH_SEED repeats that). The scenarios
- * are dealt to a few lanes (lanes.h), each with one broker that serves all its plays. After each, when nothing of the
- * victim is left, the accounting must be empty but for the other client, which then takes all of the device's memory and
- * must find it zeroed. A point that no scenario passes is a failure, and so is
+ * in the broker. Then it is played once for each of these points and each of kill, stop and exit, the first passing
+ * doing it; then CRASH_ROUNDS times with scenario, point, passing and action at random (CRASH_SEED repeats that). The
+ * scenarios are dealt to a few lanes (lanes.h), each with one broker that serves all its plays. After each, when
+ * nothing of the victim is left, the accounting must be empty but for the other client, which then takes all of the
+ * device's memory and must find it zeroed. A point that no scenario passes is a failure, and so is
  * one at which no victim could be caught. While one is stopped, the other must be served as ever.
  *
  *   tests/crash/crash [SCENARIO [POINT]]    only that, for a look at a failure
@@ -258,7 +259,8 @@ static void crash_at_each_point(int scenario)
 			continue;
 		for (enum action action = 0; good && action < FOR_EACH_POINT; action++)
 			good = crash_somehow(scenario, point, action);
-		POINT(good, "%s: a client killed, stopped and ended at %s", scenarios[scenario].name, points[point].name);
+		POINT(good, "%s: a client killed, stopped and ended at %s", scenarios[scenario].name,
+		      points[point].name);
 	}
 }
 

@@ -280,7 +280,8 @@ CALL(int, madvise, (void *at, size_t size, int advice), (at, size, advice))
 CALL(int, memfd_create, (const char *name, unsigned flags), (name, flags))
 CALL(int, ftruncate, (int fd, off_t size), (fd, size))
 CALL_RESULT(posix_fallocate, (int fd, off_t offset, off_t size), (fd, offset, size))
-CALL_RESULT(pthread_create, (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument),
+CALL_RESULT(pthread_create,
+	    (pthread_t * thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument),
 	    (thread, attributes, function, argument))
 CALL(int, pipe2, (int fds[2], int flags), (fds, flags))
 CALL(int, eventfd, (unsigned value, int flags), (value, flags))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fail-calls.h - between failing.c and the library that it preloads into a program: which call fails, and what was called.
+ * fail-calls.h - between failing.c and the library that it preloads into a program: which call fails, and what was
+ * called.
  *
  *   GPUB_FAIL=NAME:NTH      the NTH call of that function by the program fails, once; "count": none does
  *   GPUB_FAIL_BOOK=FILE     a struct fail_book, mapped and written by the library

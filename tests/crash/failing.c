@@ -2,12 +2,13 @@
 /*
  * failing.c - every allocation and system call of a client, and of broker-run, fails, one at a time.
  *
- * A client (fail-client.c) is run under a broker, with fail-calls.so preloaded into one of the two: first to note what it
- * calls, from where, then once for each place that calls, where that call fails. Calls from the same place are alike: the
- * first and the last of them are made to fail. The client has its allocations fail a second time, where what it opened does
- * not close again, either. The client must end with status 0: refused with an error message, or served; the
- * broker's accounting must balance after it. broker-run must end with an error message and status 1 (2 where options or declarations
- * want for memory), or go on and balance; it leaves nothing in /dev/shm and no worker behind. Nobody crashes and nobody hangs.
+ * A client (fail-client.c) is run under a broker, with fail-calls.so preloaded into one of the two: first to note what
+ * it calls, from where, then once for each place that calls, where that call fails. Calls from the same place are
+ * alike: the first and the last of them are made to fail. The client has its allocations fail a second time, where what
+ * it opened does not close again, either. The client must end with status 0: refused with an error message, or served;
+ * the broker's accounting must balance after it. broker-run must end with an error message and status 1 (2 where
+ * options or declarations want for memory), or go on and balance; it leaves nothing in /dev/shm and no worker behind.
+ * Nobody crashes and nobody hangs.
  *
  *   tests/crash/failing [client|stuck-client|broker-run [FUNCTION [NTH]]]    only that, for a look at a failure
  */
@@ -104,14 +105,16 @@ static _Noreturn void subject_exec(enum subject subject, const char *fail)
 	if (subject == STUCK_CLIENT)
 		setenv("GPUB_FAIL_CLOSE", "1", 1);
 	preload(fail);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 || dup2(log_fd, STDERR_FILENO) < 0)
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
+	    dup2(log_fd, STDERR_FILENO) < 0)
 		_exit(126);
 	close_range(3, ~0u, 0);
 	if (subject != BROKER) {
 		setenv("GPUBROKER", broker.address, 1);
 		execl(self, self, "as-client", NULL);
 	} else {
-		execl(run, run, "--device", "host", "--name", instance, "-b", "declared=4096", "--", self, "as-client", NULL);
+		execl(run, run, "--device", "host", "--name", instance, "-b", "declared=4096", "--", self, "as-client",
+		      NULL);
 	}
 	_exit(127);
 }

@@ -73,7 +73,8 @@ void other_goes_on(void)
 	OTHER(0, do_acquire, .name = "aside", .slot = SLOTS - 2);
 	OTHER(0, do_write, .slot = SLOTS - 2, .value = 1);
 	OTHER(0, do_return, .slot = SLOTS - 2);
-	OTHER(0, do_unlink, .name = "aside"); /* not trimmed: that may have to wait for a stream that waits for the victim */
+	/* not trimmed: that may have to wait for a stream that waits for the victim */
+	OTHER(0, do_unlink, .name = "aside");
 }
 
 /* ---- one buffer's life ---- */

@@ -15,7 +15,8 @@ struct scenario {
 	const char *fail;    /* the victim's GPUB_HOST_FAIL, or NULL */
 	void (*play)(void);  /* up to the victim's disconnect, which the caller does */
 	void (*after)(void); /* NULL, or what the other finds when the victim is gone for good */
-	struct order relief; /* of the other, so that a victim that was stopped and goes on need not wait; run NULL: none */
+	/* of the other, so that a victim that was stopped and goes on need not wait; run NULL: none */
+	struct order relief;
 };
 
 #define SCENARIOS 17

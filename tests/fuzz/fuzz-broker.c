@@ -180,7 +180,8 @@ static void honest_check(void)
 	if (honest_was_evicted())
 		return;
 	mapping = mappings_find(&session->mappings, held.mapping);
-	FUZZ_HOLDS(mapping && mapping->allocation->state != ALLOCATION_FREEING, "the honest client's mapping was ended by another");
+	FUZZ_HOLDS(mapping && mapping->allocation->state != ALLOCATION_FREEING,
+		   "the honest client's mapping was ended by another");
 	word = atomic_load(&honest.board.words[held.buffer]);
 	/* a rename or a resize begins another generation, and only who rules the buffer may do either */
 	FUZZ_HOLDS(ruled ? word >> 2 >= held.serial : word >> 2 == held.serial,
@@ -377,8 +378,8 @@ static void created(void *context, int error, const char *text)
 static void step_own_create(struct peer *peer, struct input *input)
 {
 	(void)peer;
-	broker_create(&broker, input_byte(input) & 1 ? "a" : "b", &(struct amount){ .size = 4096 }, input_below(input, 4), 0666, created,
-		      NULL);
+	broker_create(&broker, input_byte(input) & 1 ? "a" : "b", &(struct amount){ .size = 4096 },
+		      input_below(input, 4), 0666, created, NULL);
 }
 
 static void idle(void *context)

@@ -202,7 +202,9 @@ static int call_damaged(gpub_lease *damaged, unsigned which)
 	}
 }
 
-/* A lease lies in the application's memory: what something wrote over it is refused, by each function that takes one. */
+/*
+ * A lease lies in the application's memory: what something wrote over it is refused, by each function that takes one.
+ */
 static void do_damage(gpub_lease *lease, uint8_t how)
 {
 	gpub_lease damaged = *lease;

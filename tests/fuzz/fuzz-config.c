@@ -24,8 +24,8 @@ static void config_check(const struct brokerd_config *config)
 	FUZZ_HOLDS(broker->buffers && broker->buffers <= BOARD_BUFFERS_MAX && broker->handles &&
 			   broker->handles <= BOARD_HANDLES_MAX,
 		   "a board of %u buffers and %u mappings is accepted", broker->buffers, broker->handles);
-	FUZZ_HOLDS(config->mode <= 0777 && config->socket[0] == '/', "a socket '%s' of mode %o is taken", config->socket,
-		   config->mode);
+	FUZZ_HOLDS(config->mode <= 0777 && config->socket[0] == '/', "a socket '%s' of mode %o is taken",
+		   config->socket, config->mode);
 	FUZZ_HOLDS(broker->quotas.users == config->quotas, "quotas are not those that the object owns");
 	for (unsigned i = 0; i < broker->quotas.count; i++)
 		for (unsigned j = 0; j < i; j++)

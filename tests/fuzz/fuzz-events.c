@@ -2,8 +2,8 @@
 /*
  * fuzz-events.c - a ring of events that anybody may have written, read and shown as broker-ctl events does.
  *
- * The input is what stands at the beginning of the ring. What is read is in order, each event reads as one printable line, and is
- * JSON.
+ * The input is what stands at the beginning of the ring. What is read is in order, each event reads as one printable
+ * line, and is JSON.
  */
 #include "fuzz.h"
 
@@ -43,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(fd);
 	FUZZ_HOLDS(trail.count <= size / STATUS_EVENT_SIZE + 1, "there are more events than bytes");
 	for (size_t i = 0; i < trail.count; i++) {
-		FUZZ_HOLDS(!i || trail.events[i - 1].seal.sequence <= trail.events[i].seal.sequence, "they are not in order");
+		FUZZ_HOLDS(!i || trail.events[i - 1].seal.sequence <= trail.events[i].seal.sequence,
+			   "they are not in order");
 		event_check(&trail.events[i]);
 	}
 	return 0;
@@ -59,7 +60,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 		memcpy(&event, data + at, sizeof event);
 		event.kind %= EVENT_KINDS;
 		event.text[sizeof event.text - 1] = 0;
-		if (at / sizeof event < status_parts[EVENT_OF_USERS].first && event_rows[event.kind].part != EVENT_OF_BROKER)
+		if (at / sizeof event < status_parts[EVENT_OF_USERS].first &&
+		    event_rows[event.kind].part != EVENT_OF_BROKER)
 			event.kind = EVENT_START;
 		status_seal(&event.seal, status_event_size(strlen(event.text)), event.seal.sequence);
 		memcpy(data + at, &event, sizeof event);

@@ -49,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	said = 0;
 	result = image_read(fuzz_path(fd, path), &rows, &columns, &pixels);
 	close(fd);
-	FUZZ_HOLDS(result ? said == 1 && !pixels : !said, "%d is returned and %u error messages are said", result, said);
+	FUZZ_HOLDS(result ? said == 1 && !pixels : !said, "%d is returned and %u error messages are said", result,
+		   said);
 	if (!result)
 		pixels_check(pixels, rows, columns);
 	free(pixels);

@@ -71,7 +71,8 @@ static void heat_try(int argc, char **argv)
 	said = 0;
 	getopt_forget();
 	result = options_parse(&options, argc, argv);
-	FUZZ_HOLDS((result == OPTIONS_REFUSED) == (said == 1), "heat says %u error messages and gives %d", said, result);
+	FUZZ_HOLDS((result == OPTIONS_REFUSED) == (said == 1), "heat says %u error messages and gives %d", said,
+		   result);
 	if (result != OPTIONS_RUN)
 		return;
 	FUZZ_HOLDS(options.rank < options.size && options.size <= HEAT_RANKS && speaker == options.rank,
@@ -101,7 +102,8 @@ static void run_try(int argc, char **argv)
 		return;
 	FUZZ_HOLDS(options.workers && options.workers <= RUN_WORKERS_MAX && !instance_check(options.broker.instance) &&
 			   !device_check(options.broker.device),
-		   "broker-run takes %u workers, '%s', '%s'", options.workers, options.broker.instance, options.broker.device);
+		   "broker-run takes %u workers, '%s', '%s'", options.workers, options.broker.instance,
+		   options.broker.device);
 	for (unsigned i = 0; i < options.buffers.count; i++)
 		FUZZ_HOLDS(!name_check(options.buffers.list[i].name) && options.buffers.list[i].amount.size &&
 				   options.buffers.list[i].amount.device < DEVICE_MAX,

@@ -2,7 +2,8 @@
 /*
  * fuzz-spec.c - broker-run's spec file. The input is the file.
  *
- * What is taken must be a buffer that broker-run can make; what is refused, an error message that begins with FILE:LINE.
+ * What is taken must be a buffer that broker-run can make; what is refused, an error message that begins with
+ * FILE:LINE.
  */
 #include "fuzz.h"
 
@@ -21,8 +22,8 @@ static void buffer_check(const struct declared_buffer *buffer)
 	FUZZ_HOLDS(!name_check(buffer->name), "a buffer of the name '%s' is taken", buffer->name);
 	FUZZ_HOLDS(buffer->amount.size && buffer->amount.size <= 1ull << 62, "a buffer of %llu bytes is taken",
 		   (unsigned long long)buffer->amount.size);
-	FUZZ_HOLDS(buffer->amount.device < DEVICE_MAX && buffer->mode <= 0777, "device %u or mode %o is taken", buffer->amount.device,
-		   buffer->mode);
+	FUZZ_HOLDS(buffer->amount.device < DEVICE_MAX && buffer->mode <= 0777, "device %u or mode %o is taken",
+		   buffer->amount.device, buffer->mode);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

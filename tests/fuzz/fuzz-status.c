@@ -2,8 +2,9 @@
 /*
  * fuzz-status.c - a status file that anybody may have written, read and shown as broker-status does.
  *
- * The input is the file without its ring of events, which has a target of its own. What is shown is caught and checked: no line of a table on narrow paper is longer than 80 columns, nothing but
- * printable ASCII leaves any, --json gives JSON, and --why says the same twice.
+ * The input is the file without its ring of events, which has a target of its own. What is shown is caught and checked:
+ * no line of a table on narrow paper is longer than 80 columns, nothing but printable ASCII leaves any, --json gives
+ * JSON, and --why says the same twice.
  */
 #include "fuzz.h"
 
@@ -122,7 +123,8 @@ static void explain(const struct shown *shown, const char *about)
 		*(why_end = why_text[i]) = 0;
 		error[i] = why_explain(&why, &found[i]);
 	}
-	FUZZ_HOLDS(error[0] == error[1] && found[0].deadlocks == found[1].deadlocks && !strcmp(why_text[0], why_text[1]),
+	FUZZ_HOLDS(error[0] == error[1] && found[0].deadlocks == found[1].deadlocks &&
+			   !strcmp(why_text[0], why_text[1]),
 		   "--why says something else the second time");
 	FUZZ_HOLDS(error[0] != -ENOMEM && (error[0] || why_text[0][0] || found[0].lines), "--why says nothing");
 }

@@ -60,7 +60,8 @@ void fuzz_check_file_message(const char *path, const uint8_t *data, size_t size)
 
 	for (size_t i = 0; i < size; i++)
 		lines += data[i] == '\n';
-	FUZZ_HOLDS(!strncmp(text, path, strlen(path)) && text[strlen(path)] == ':', "a refusal names no file: %s", text);
+	FUZZ_HOLDS(!strncmp(text, path, strlen(path)) && text[strlen(path)] == ':', "a refusal names no file: %s",
+		   text);
 	FUZZ_HOLDS(strtoul(text + strlen(path) + 1, &end, 10) - 1 < lines && *end == ':', "a refusal names no line: %s",
 		   text);
 	fuzz_check_message();

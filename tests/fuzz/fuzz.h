@@ -72,7 +72,10 @@ _Noreturn void fuzz_fail(const char *format, ...) __attribute__((format(printf, 
 			fuzz_fail(__VA_ARGS__); \
 	} while (0)
 
-/* The last error message of error_set() is one line that says something. It is then forgotten, lest it pass for another. */
+/*
+ * The last error message of error_set() is one line that says something. It is then forgotten, lest it pass for
+ * another.
+ */
 void fuzz_check_message(void);
 
 /* The same, and it begins with FILE:LINE: of a line that the file, which is those bytes, has. */

@@ -28,7 +28,8 @@ static void grant_check(const struct peer *peer, struct broker *broker, const st
 				      .version = WIRE_VERSION,
 				      .exported = grant->exported };
 
-	bool shared = grant->place == WIRE_NO_HANDLE; /* the session has the mapping, and its sealed handle came before */
+	/* the session has the mapping, and its sealed handle came before */
+	bool shared = grant->place == WIRE_NO_HANDLE;
 
 	FUZZ_HOLDS((shared || grant->place < header->handles) && grant->buffer < header->buffers &&
 			   grant->owner_device < header->devices && grant->offset + grant->size <= grant->span,

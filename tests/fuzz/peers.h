@@ -3,7 +3,8 @@
  * peers.h - clients of fuzz-broker: raw sockets that say whatever an input makes them say.
  *
  * A peer remembers what it was sent, so that an input can name a grant that exists. What it is sent is checked: each
- * message is well formed, and a sealed handle opens with the peer's own key (invariant 4). Owns its socket and its board.
+ * message is well formed, and a sealed handle opens with the peer's own key (invariant 4). Owns its socket and its
+ * board.
  */
 #ifndef GPUB_FUZZ_PEERS_H
 #define GPUB_FUZZ_PEERS_H
@@ -39,7 +40,8 @@ void peer_compose(struct peer *peer, struct input *input, struct wire_message *m
 
 /* Sends, never waiting; what the socket does not take is lost. */
 void peer_say(struct peer *peer, const struct wire_message *message, size_t length);
-void peer_say_packet(struct peer *peer, const struct wire_message *message, unsigned count); /* of so many like it, and one */
+/* of so many like it, and one */
+void peer_say_packet(struct peer *peer, const struct wire_message *message, unsigned count);
 void peer_say_descriptors(struct peer *peer, const struct wire_message *message, unsigned count);
 void peer_say_as_another(struct peer *peer, const struct wire_message *message);
 

@@ -108,7 +108,9 @@ static void grant_fill(struct wire_grant *grant)
 
 static struct seal_terms terms_of(const struct wire_grant *grant)
 {
-	struct seal_terms terms = { .session = SESSION, .mapping = grant->mapping, .version = WIRE_VERSION, .exported = grant->exported };
+	struct seal_terms terms = {
+		.session = SESSION, .mapping = grant->mapping, .version = WIRE_VERSION, .exported = grant->exported
+	};
 
 	memcpy(terms.instance, board.header->instance_id, sizeof terms.instance);
 	memcpy(terms.device_uuid, board.header->device[grant->owner_device % DEVICE_MAX].uuid,

@@ -12,7 +12,9 @@
 
 void arena_users_choose(void);
 
-/* Whether that process has ended, and its wait status; the other one waits that long and kills what has not ended then. */
+/*
+ * Whether that process has ended, and its wait status; the other one waits that long and kills what has not ended then.
+ */
 bool arena_ended(pid_t pid, int *status);
 bool arena_wait_for(pid_t pid, int *status, unsigned seconds);
 

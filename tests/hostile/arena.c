@@ -177,7 +177,8 @@ static void check_status(void)
 
 static bool is_device_memory(const char *path)
 {
-	return (!strncmp(path, "/dev/shm/gpubroker.", 19) && strstr(path, ".mem/")) || !strncmp(path, "/memfd:gpubroker.mem/", 21);
+	return (!strncmp(path, "/dev/shm/gpubroker.", 19) && strstr(path, ".mem/")) ||
+	       !strncmp(path, "/memfd:gpubroker.mem/", 21);
 }
 
 /* All but those of memory, freed memory among it, which the host device keeps for a while. */
@@ -309,7 +310,9 @@ static bool all_bytes_are(const uint8_t *bytes, size_t size, uint8_t byte)
 	return bytes[0] == byte && !memcmp(bytes, bytes + 1, size - 1);
 }
 
-/* Most of what the attacker may have: whoever freed it, it is zeros at first sight. It goes back full of other bytes. */
+/*
+ * Most of what the attacker may have: whoever freed it, it is zeros at first sight. It goes back full of other bytes.
+ */
 static void hunt(void)
 {
 	enum { COUNT = 9, SIZE = 4 << 20 };

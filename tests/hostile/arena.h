@@ -3,10 +3,10 @@
  * arena.h - where hostile clients are let loose: a broker for several users, a well-behaved victim that never stops
  * working, and what must still be true after each attack.
  *
- * As root everybody is a user of its own: broker, victim, attacker, its accomplice and a bystander; otherwise all are one, and the
- * attacks that need several are left out by name. Every attack is a function of the program, run in a process of the
- * attacker's; the program itself connects to nothing. Owns the broker, the victim, and the page on which all of them
- * write what the others must know. Measures; judges by limits that a busy machine keeps, too.
+ * As root everybody is a user of its own: broker, victim, attacker, its accomplice and a bystander; otherwise all are
+ * one, and the attacks that need several are left out by name. Every attack is a function of the program, run in a
+ * process of the attacker's; the program itself connects to nothing. Owns the broker, the victim, and the page on which
+ * all of them write what the others must know. Measures; judges by limits that a busy machine keeps, too.
  */
 #ifndef GPUB_TESTS_ARENA_H
 #define GPUB_TESTS_ARENA_H
@@ -124,7 +124,9 @@ bool newcomer_works(enum user user);
 
 /* ---- the program ---- */
 
-/* Set before: what the broker may have, where that is not the above. The text is quotas and board of brokerd.conf(5). */
+/*
+ * Set before: what the broker may have, where that is not the above. The text is quotas and board of brokerd.conf(5).
+ */
 extern unsigned    arena_files;
 extern const char *arena_config;
 

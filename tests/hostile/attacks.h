@@ -12,8 +12,9 @@
 #include "arena.h"
 #include "gpubroker.h"
 
-extern const struct attack malformed[], tickets[], descriptors[], timelines[], inquiries[], memory[], ranges[], pool[], processes[],
-	privileged[], publishing[], growth[], cancellation[], floods[], snapshots[], status_files[], walks[];
+extern const struct attack malformed[], tickets[], descriptors[], timelines[], inquiries[], memory[], ranges[], pool[],
+	processes[], privileged[], publishing[], growth[], cancellation[], floods[], snapshots[], status_files[],
+	walks[];
 extern const struct attack status_file_of_others, status_file_of_its_own;
 
 #define BOTH (GPUB_READ | GPUB_WRITE)

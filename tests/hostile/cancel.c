@@ -2,8 +2,8 @@
 /*
  * cancel.c - an attack by threads that are cancelled in the middle of the library's waiting calls.
  *
- * Unlike the others it goes through the library, for what it would break there is the library's own state: a lock that stays
- * taken, or a waiter on a stack that is gone. Then the process hangs, and with it what it owes to the broker.
+ * Unlike the others it goes through the library, for what it would break there is the library's own state: a lock that
+ * stays taken, or a waiter on a stack that is gone. Then the process hangs, and with it what it owes to the broker.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -62,7 +62,7 @@ static void cancel_waiting_threads(void)
 }
 
 const struct attack cancellation[] = {
-	{ "cancels its threads in waiting calls", "the library's other threads go on, and what the process held is given back",
-	  .run = cancel_waiting_threads },
+	{ "cancels its threads in waiting calls",
+	  "the library's other threads go on, and what the process held is given back", .run = cancel_waiting_threads },
 	{ 0 },
 };

@@ -175,8 +175,8 @@ static void send_descriptors(void)
 }
 
 /*
- * Whoever closes it last waits, and descriptors that a receiver has no room for the kernel closes in its name: that must
- * not be the broker's loop.
+ * Whoever closes it last waits, and descriptors that a receiver has no room for the kernel closes in its name: that
+ * must not be the broker's loop.
  */
 static void send_what_lingers(void)
 {
@@ -202,7 +202,10 @@ static void send_what_lingers(void)
 #define FLOOD         60
 #define FLOOD_LINGERS 6 /* closes that block, on a kernel that lets descriptors in */
 
-/* More than a broker may have open, over connections of all kinds: without a greeting, welcomed, and gone before they are accepted. */
+/*
+ * More than a broker may have open, over connections of all kinds: without a greeting, welcomed, and gone before they
+ * are accepted.
+ */
 static void flood_with_descriptors(void)
 {
 	static struct speaker s[FLOOD];
@@ -228,8 +231,8 @@ static void flood_with_descriptors(void)
 }
 
 /*
- * Keeps the descriptor and the mapping of memory that it says it has closed, and gives the descriptor to a process that outlives it. What
- * others get from then on is never in it.
+ * Keeps the descriptor and the mapping of memory that it says it has closed, and gives the descriptor to a process that
+ * outlives it. What others get from then on is never in it.
  */
 static void keep_memory(void)
 {
@@ -327,16 +330,18 @@ static bool others_get_theirs(void)
 const struct attack descriptors[] = {
 	{ "writes the board", "neither by calls, nor by a mapping, nor through /proc; nor is it resized",
 	  .run = attack_board },
-	{ "writes another's timeline", "a session that may read it gets a page that can be read", .run = attack_timeline,
-	  .flags = NEEDS_USERS },
+	{ "writes another's timeline", "a session that may read it gets a page that can be read",
+	  .run = attack_timeline, .flags = NEEDS_USERS },
 	{ "resizes its timeline", "its writer may write it, and nobody resize it", .run = resize_own_timeline },
 	{ "sends descriptors", "the broker keeps none of them", .run = send_descriptors },
-	{ "keeps the descriptor of memory", "invariant 6: what it says it has closed is nobody else's, and is not charged", .run = keep_memory,
+	{ "keeps the descriptor of memory",
+	  "invariant 6: what it says it has closed is nobody else's, and is not charged", .run = keep_memory,
 	  .during = others_make_memory, .flags = HURTS_ITSELF },
-	{ "leaves descriptors unread", "invariant 5: others get theirs", .run = leave_unread, .during = others_get_theirs },
-	{ "sends sockets that linger", "invariant 5: closing them keeps the broker from nobody", .run = send_what_lingers,
-	  .during = broker_goes_on },
-	{ "floods the broker with descriptors", "invariant 5: others come and are served", .run = flood_with_descriptors,
+	{ "leaves descriptors unread", "invariant 5: others get theirs", .run = leave_unread,
 	  .during = others_get_theirs },
+	{ "sends sockets that linger", "invariant 5: closing them keeps the broker from nobody",
+	  .run = send_what_lingers, .during = broker_goes_on },
+	{ "floods the broker with descriptors", "invariant 5: others come and are served",
+	  .run = flood_with_descriptors, .during = others_get_theirs },
 	{ 0 },
 };

@@ -2,8 +2,8 @@
 /*
  * fairness.c - how long the victim waits for a grant while others ask for as much as they can: a table.
  *
- * Judged by factors within one run: connections and greetings keep the victim waiting little longer than floods of requests
- * do, and under each load newcomers come in. What the latency must never exceed is hostile.c's.
+ * Judged by factors within one run: connections and greetings keep the victim waiting little longer than floods of
+ * requests do, and under each load newcomers come in. What the latency must never exceed is hostile.c's.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -101,7 +101,8 @@ static void judge(unsigned load)
 {
 	if (arena_has_users())
 		POINT(middle[load] <= FACTOR * usual(),
-		      "invariant 5: %s: no more than %d times what a user's requests cost the victim", loads[load].name, FACTOR);
+		      "invariant 5: %s: no more than %d times what a user's requests cost the victim", loads[load].name,
+		      FACTOR);
 	else
 		point_skip("%s: needs several users, so root", loads[load].name);
 }

@@ -75,7 +75,8 @@ uint64_t flood_with(unsigned sessions, const struct wire_message *packet, unsign
 	pid_t reader;
 	int status = 0;
 
-	received = mmap(NULL, SESSIONS_MAX * sizeof *received, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	received =
+		mmap(NULL, SESSIONS_MAX * sizeof *received, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	WANT(received != MAP_FAILED && sessions <= SESSIONS_MAX && packed <= SOCKET_PACKET_MAX);
 	for (unsigned i = 0; i < sessions; i++) {
 		join(&s[i]);

@@ -2,8 +2,8 @@
 /*
  * flood.h - as much as one user can ask of a broker, for so long: requests, connections, greetings.
  *
- * Requests go over so many sessions, in packets of so many. One process sends, another reads the answers: so that there is
- * always more to read, and nobody is cut off.
+ * Requests go over so many sessions, in packets of so many. One process sends, another reads the answers: so that there
+ * is always more to read, and nobody is cut off.
  */
 #ifndef GPUB_TESTS_HOSTILE_FLOOD_H
 #define GPUB_TESTS_HOSTILE_FLOOD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * growth.c - attacks on buffers that grow: sizes and reserves that make no sense, growth of what is another's, growth without end, and memory
- * that is cut off while somebody maps it.
+ * growth.c - attacks on buffers that grow: sizes and reserves that make no sense, growth of what is another's, growth
+ * without end, and memory that is cut off while somebody maps it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,12 +46,15 @@ static void absurd(void)
 
 	join(&s);
 	WANT(create_with(&s, OWN, 4096, 4095, 0600) == -EINVAL && create_with(&s, OWN, 4096, 1, 0600) == -EINVAL);
-	WANT(create_with(&s, OWN, 4096, UINT64_MAX, 0600) == -EINVAL && create_with(&s, OWN, 4096, 1ull << 63, 0600) == -EINVAL);
+	WANT(create_with(&s, OWN, 4096, UINT64_MAX, 0600) == -EINVAL &&
+	     create_with(&s, OWN, 4096, 1ull << 63, 0600) == -EINVAL);
 	WANT(create_with(&s, OWN, UINT64_MAX, UINT64_MAX, 0600) < 0 && create_with(&s, OWN, 0, 4096, 0600) == -EINVAL);
 	WANT(!speaker_create(&s, "attacker/fixed", 4096, 0600, 0) && resize_to(&s, "attacker/fixed", 8192) == -EINVAL);
 	WANT(!create_with(&s, OWN, 4096, RESERVE, 0600));
-	WANT(resize_to(&s, OWN, 0) == -EINVAL && resize_to(&s, OWN, UINT64_MAX) == -ENOSPC && resize_to(&s, OWN, RESERVE + 1) == -ENOSPC);
-	WANT(resize_to(&s, "", 4096) == -EINVAL && resize_to(&s, "/etc", 4096) == -EINVAL && resize_to(&s, "no-such", 4096) == -ENOENT);
+	WANT(resize_to(&s, OWN, 0) == -EINVAL && resize_to(&s, OWN, UINT64_MAX) == -ENOSPC &&
+	     resize_to(&s, OWN, RESERVE + 1) == -ENOSPC);
+	WANT(resize_to(&s, "", 4096) == -EINVAL && resize_to(&s, "/etc", 4096) == -EINVAL &&
+	     resize_to(&s, "no-such", 4096) == -ENOENT);
 	message.resize.size = 8192;
 	message.resize.timeout_ms = INT32_MIN;
 	WANT(!speaker_ask(&s, &message, &answer, NULL));
@@ -81,7 +84,8 @@ static void without_end(void)
 		WANT(!speaker_say(&again, &message) && !speaker_say(&again, &message));
 		speaker_end(&again);
 	}
-	WANT(!speaker_acquire(&other, OWN, BOTH, &grant) && grant.place == WIRE_NO_HANDLE && grant.span == EXPORT_CHUNKS_MAX * STEP);
+	WANT(!speaker_acquire(&other, OWN, BOTH, &grant) && grant.place == WIRE_NO_HANDLE &&
+	     grant.span == EXPORT_CHUNKS_MAX * STEP);
 	for (unsigned i = 0; i < RESIZES; i++)
 		WANT(resize_to(&s, OWN, EXPORT_CHUNKS_MAX * STEP - 1) == -EBUSY); /* the other maps it */
 	WANT(!create_with(&s, "attacker/unused", STEP, RESERVE, 0600) && !resize_to(&s, "attacker/unused", 2 * STEP));
@@ -156,9 +160,10 @@ static bool owner_can_shrink(void)
 
 const struct attack growth[] = {
 	{ "absurd sizes and reserves", "each is refused, and the buffers of others keep their size", .run = absurd },
-	{ "grows without end", "invariant 5: a bounded number of chunks, and nobody else waits", .run = without_end, .after = broker_goes_on,
-	  .flags = TAKES_SECONDS },
-	{ "keeps what is cut off", "invariant 2: nothing is cut off from what a process of another user mapped", .prepare = make_shared,
-	  .run = keep_what_is_cut_off, .during = owner_cannot_shrink, .after = owner_can_shrink, .flags = NEEDS_USERS },
+	{ "grows without end", "invariant 5: a bounded number of chunks, and nobody else waits", .run = without_end,
+	  .after = broker_goes_on, .flags = TAKES_SECONDS },
+	{ "keeps what is cut off", "invariant 2: nothing is cut off from what a process of another user mapped",
+	  .prepare = make_shared, .run = keep_what_is_cut_off, .during = owner_cannot_shrink, .after = owner_can_shrink,
+	  .flags = NEEDS_USERS },
 	{ 0 },
 };

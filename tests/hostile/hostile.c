@@ -2,9 +2,9 @@
 /*
  * hostile.c - a client that speaks the protocol wrongly on purpose, one attack after another, against one broker.
  *
- * After each the broker lives and lets newcomers in, the victim's work went on in time and its memory is as it wrote it,
- * the accounting, the descriptors and the memory of the broker are back, and new memory is zeros (arena.h).
- * An argument has only those attacks run whose name contains it.
+ * After each the broker lives and lets newcomers in, the victim's work went on in time and its memory is as it wrote
+ * it, the accounting, the descriptors and the memory of the broker are back, and new memory is zeros (arena.h). An
+ * argument has only those attacks run whose name contains it.
  */
 #include <string.h>
 

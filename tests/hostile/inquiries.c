@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inquiries.c - attacks on the question what a process waits for: whoever makes false claims in the answer is shown with what it may say of
- * itself alone, and nobody has others asked, or waited for, more than the broker allows.
+ * inquiries.c - attacks on the question what a process waits for: whoever makes false claims in the answer is shown
+ * with what it may say of itself alone, and nobody has others asked, or waited for, more than the broker allows.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -201,7 +201,8 @@ static void flood_refreshes(void)
 }
 
 const struct attack inquiries[] = {
-	{ "makes false claims of what it waits for", "only what it may wait for is shown", .run = claim, .during = one_truth_is_shown },
+	{ "makes false claims of what it waits for", "only what it may wait for is shown", .run = claim,
+	  .during = one_truth_is_shown },
 	{ "answers what nobody asked", "the session is ended", .run = answer_unasked },
 	{ "never says what it waits for", "others are answered, and it is asked once", .run = never_answer },
 	{ "has everybody asked all the time", "one question at a time, and others are served", .run = flood_refreshes },

@@ -134,7 +134,10 @@ static void close_twenty(struct speaker *s)
 	want_served(s);
 }
 
-/* Of its many mappings one orphaned mapping is kept for this session alone: it ends neither with them nor with another session's. */
+/*
+ * Of its many mappings one orphaned mapping is kept for this session alone: it ends neither with them nor with another
+ * session's.
+ */
 static void close_many_and_keep(void)
 {
 	struct wire_grant grant;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * privileged.c - attacks on a set-user-ID program that uses the library, by who starts it: its environment is the attacker's.
+ * privileged.c - attacks on a set-user-ID program that uses the library, by who starts it: its environment is the
+ * attacker's.
  *
  * Owns the program, which root installs before the first attack (attacks.h).
  */
@@ -57,7 +58,8 @@ static void lead_astray(void)
 }
 
 const struct attack privileged[] = {
-	{ "leads a privileged program astray", "a set-user-ID program takes no server and no module from its caller's environment",
-	  .run = lead_astray, .flags = NEEDS_USERS },
+	{ "leads a privileged program astray",
+	  "a set-user-ID program takes no server and no module from its caller's environment", .run = lead_astray,
+	  .flags = NEEDS_USERS },
 	{ 0 },
 };

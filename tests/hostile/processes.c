@@ -377,8 +377,8 @@ const struct attack processes[] = {
 	KEPT("lends its socket", "invariant 2: another process's CLOSED is not its own", speak_for_another, attacker),
 	{ "calls itself root", "in a namespace of its own it is who it is outside", .run = call_itself_root,
 	  .flags = NEEDS_USERS },
-	{ "pries into processes", "neither the broker nor the victim can be traced, read, robbed or signalled", .run = pry,
-	  .flags = NEEDS_USERS },
+	{ "pries into processes", "neither the broker nor the victim can be traced, read, robbed or signalled",
+	  .run = pry, .flags = NEEDS_USERS },
 	{ "replaces the socket", "nothing can be put in its place", .run = replace_socket, .flags = NEEDS_USERS },
 	{ 0 },
 };

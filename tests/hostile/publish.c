@@ -228,7 +228,8 @@ static bool reader_is_told_once(void)
 	atomic_store(&stage->number[HOLDS], 2);
 	served = served && SOON(came_to(RENAMED, 1)) && others_enter() && are_renamed();
 	kill(reader, SIGCONT);
-	served = arena_wait_for(reader, &status, 20) && !status && served && came_to(NOTICES, 2) && !came_to(NOTICES, 3);
+	served =
+		arena_wait_for(reader, &status, 20) && !status && served && came_to(NOTICES, 2) && !came_to(NOTICES, 3);
 	atomic_store(&stage->number[MAY_END], 1);
 	return served;
 }
@@ -297,7 +298,8 @@ static void end_around_a_reader(void)
 	WANT(!speaker_acquire(&reader, OWN, GPUB_READ, &readers));
 	bytes = speaker_map(&reader, &readers);
 	WANT(!rename_to(&s, OWN, NEXT, 0) && !speaker_acquire(&s, NEXT, BOTH, &after));
-	WANT(!speaker_quiesced(&s, before.mapping, before.serial) && !speaker_quiesced(&s, after.mapping, after.serial));
+	WANT(!speaker_quiesced(&s, before.mapping, before.serial) &&
+	     !speaker_quiesced(&s, after.mapping, after.serial));
 	WANT(!speaker_quiesced(&s, readers.mapping, readers.serial) && !speaker_closed(&s, readers.mapping));
 	WANT(!speaker_closed(&s, before.mapping) && !speaker_closed(&s, after.mapping));
 	WANT(info_of(&s, NEXT).grants == 1);
@@ -334,7 +336,8 @@ static void absurd_renames(void)
 
 	join(&s);
 	WANT(!speaker_create(&s, OWN, 4096, 0600, 0));
-	WANT(rename_to(&s, OWN, NEXT, UINT32_MAX) == -EINVAL && rename_to(&s, OWN, NEXT, 4) == -EINVAL && rename_to(&s, OWN, OWN, 4) == -EINVAL);
+	WANT(rename_to(&s, OWN, NEXT, UINT32_MAX) == -EINVAL && rename_to(&s, OWN, NEXT, 4) == -EINVAL &&
+	     rename_to(&s, OWN, OWN, 4) == -EINVAL);
 	WANT(rename_to(&s, OWN, "", 0) == -EINVAL && rename_to(&s, OWN, "/etc", 0) == -EINVAL);
 	WANT(rename_to(&s, "", OWN, 0) == -EINVAL && rename_to(&s, NEXT, OWN, GPUB_REPLACE) == -ENOENT);
 	WANT(speaker_named(&s, WIRE_SEAL, "") == -EINVAL);
@@ -385,7 +388,8 @@ static void want_no_answer(const struct speaker *speaker)
 /* Numbers of requests are a session's own: another one's CANCEL ends nothing, however often it comes. */
 static void cancel_waits(void)
 {
-	struct wire_message message = speaker_message(WIRE_NEWER, OWN), cancel = speaker_message(WIRE_CANCEL, ""), answer;
+	struct wire_message message = speaker_message(WIRE_NEWER, OWN), cancel = speaker_message(WIRE_CANCEL, ""),
+			    answer;
 	struct speaker s, other;
 
 	join(&s);
@@ -407,7 +411,8 @@ static void cancel_waits(void)
 		cancel.request = FIRST_WAIT + i;
 		WANT(!speaker_say(&s, &cancel));
 		WANT(!speaker_receive(&s, &answer, NULL));
-		WANT(answer.type == WIRE_REFUSED && answer.request == cancel.request && answer.refused.error == -ETIMEDOUT);
+		WANT(answer.type == WIRE_REFUSED && answer.request == cancel.request &&
+		     answer.refused.error == -ETIMEDOUT);
 	}
 	WANT(!speaker_say(&s, &cancel)); /* of nothing */
 	want_no_answer(&s);
@@ -463,13 +468,15 @@ static bool waits_are_charged(void)
 }
 
 const struct attack publishing[] = {
-	{ "seals, renames, replaces what is another's", "all are refused", .run = publish_of_others, .flags = NEEDS_USERS },
+	{ "seals, renames, replaces what is another's", "all are refused", .run = publish_of_others,
+	  .flags = NEEDS_USERS },
 	{ "asks for rights that are not its own", "they are refused", .run = rights_of_the_wrong },
-	{ "seals what it may write by a ticket", "it is refused, and the ticket gives less and ends", .run = seal_around_a_ticket },
+	{ "seals what it may write by a ticket", "it is refused, and the ticket gives less and ends",
+	  .run = seal_around_a_ticket },
 	{ "renames a buffer on and on", "invariant 5: a reader that is stopped is told once and stays, others enter",
 	  .run = rename_under_a_reader, .during = reader_is_told_once },
-	{ "quiesces by serials of before and after a rename", "each ends its own use alone", .run = quiesce_by_the_wrong_serial,
-	  .after = wrong_serials_are_counted },
+	{ "quiesces by serials of before and after a rename", "each ends its own use alone",
+	  .run = quiesce_by_the_wrong_serial, .after = wrong_serials_are_counted },
 	{ "ends all that it has of before and after a rename", "invariant 2: another one's mapping stays",
 	  .run = end_around_a_reader, .during = reader_keeps_the_memory },
 	{ "renames to what is none, waits for what will never be", "it is refused", .run = absurd_renames },

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranges.c - attacks on memory that several buffers share, and that serves one after the other: QUIESCED for what one has
- * not, for what one goes on using, for what is another user's; and everything that crosses.
+ * ranges.c - attacks on memory that several buffers share, and that serves one after the other: QUIESCED for what one
+ * has not, for what one goes on using, for what is another user's; and everything that crosses.
  *
- * A false QUIESCED of one's own memory harms oneself: the range goes to that user again. QUIESCED of another user's memory is
- * not trusted.
+ * A false QUIESCED of one's own memory harms oneself: the range goes to that user again. QUIESCED of another user's
+ * memory is not trusted.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -39,7 +39,10 @@ static bool others_are_counted(void)
 	return SOON(counted("quiesced_foreign") == IDS + 1) && counted("quiesced_foreign") == IDS + 1;
 }
 
-/* A mapping of its own, and the serial of a buffer of which it has no grant there; a good one, from another session; one too many. */
+/*
+ * A mapping of its own, and the serial of a buffer of which it has no grant there; a good one, from another session;
+ * one too many.
+ */
 static void idle_of_the_wrong(void)
 {
 	struct wire_grant own, neighbour;
@@ -141,7 +144,10 @@ static void idle_of_anothers_and_keep(void)
 	}
 }
 
-/* As the victim: unlinks it, says QUIESCED of its own grant, and makes more of its kind: the first range that is free is taken. */
+/*
+ * As the victim: unlinks it, says QUIESCED of its own grant, and makes more of its kind: the first range that is free
+ * is taken.
+ */
 static void refill(void)
 {
 	struct wire_grant own, next;
@@ -248,14 +254,15 @@ static void cross_everything(void)
 }
 
 const struct attack ranges[] = {
-	{ "says idle for others", "invariant 3: no use of another session ends by it, each is counted", .run = idle_of_others,
-	  .after = others_are_counted },
+	{ "says idle for others", "invariant 3: no use of another session ends by it, each is counted",
+	  .run = idle_of_others, .after = others_are_counted },
 	{ "says idle for the wrong", "invariant 3: a use ends once, by its own session's QUIESCED",
 	  .run = idle_of_the_wrong, .after = wrong_are_counted },
-	{ "writes its memory after QUIESCED", "invariant 6: that is its own harm alone", .run = write_own_after_quiesced,
-	  .during = others_see_nothing_of_it },
+	{ "writes its memory after QUIESCED", "invariant 6: that is its own harm alone",
+	  .run = write_own_after_quiesced, .during = others_see_nothing_of_it },
 	{ "says idle of another user's range", "invariant 6: it is not trusted: nobody gets that range while it lives",
-	  .prepare = make_shared, .run = idle_of_anothers_and_keep, .during = range_is_not_reused, .flags = NEEDS_USERS },
+	  .prepare = make_shared, .run = idle_of_anothers_and_keep, .during = range_is_not_reused,
+	  .flags = NEEDS_USERS },
 	{ "redeems a part", "a ticket opens no memory in which there is more of another user's", .prepare = lend_shared,
 	  .run = redeem_shared, .flags = NEEDS_USERS },
 	{ "crosses everything", "invariant 10: what crosses ends as if it had not", .run = cross_everything },

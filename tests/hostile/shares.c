@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shares.c - attacks on what all users have together: a small board, few descriptors, the memory of what waits to be read.
+ * shares.c - attacks on what all users have together: a small board, few descriptors, the memory of what waits to be
+ * read.
  *
- * An attacker takes as much as it gets, then its accomplice does; a third user, who comes after both, must be able to work.
- * Judged by counts, and by what must hold after every attack (arena.h).
+ * An attacker takes as much as it gets, then its accomplice does; a third user, who comes after both, must be able to
+ * work. Judged by counts, and by what must hold after every attack (arena.h).
  */
 #include <errno.h>
 #include <poll.h>
@@ -174,8 +175,8 @@ static bool descriptors_are_left(void)
 enum said { SAID_MORE, SAID_ALL, WAS_CUT };
 
 /*
- * A few at a time, when the broker has read the last ones: what is under way when the first session is cut off would cut off
- * others, whose answers then leave.
+ * A few at a time, when the broker has read the last ones: what is under way when the first session is cut off would
+ * cut off others, whose answers then leave.
  */
 static enum said say_more(const struct speaker *s, unsigned *said)
 {
@@ -221,9 +222,10 @@ static bool what_waits_is_bounded(void)
 {
 	int64_t queued = charged(ATTACKER, "queued");
 
-	printf("# %llu sessions leave %lld bytes unread, and %lld are cut off\n", (unsigned long long)stage->number[FIRST],
-	       (long long)queued, (long long)counted("sessions_cut"));
-	return queued > QUEUED / 4 && queued <= QUEUED && SOON(counted("sessions_cut") > 0) && newcomer_works(BYSTANDER);
+	printf("# %llu sessions leave %lld bytes unread, and %lld are cut off\n",
+	       (unsigned long long)stage->number[FIRST], (long long)queued, (long long)counted("sessions_cut"));
+	return queued > QUEUED / 4 && queued <= QUEUED && SOON(counted("sessions_cut") > 0) &&
+	       newcomer_works(BYSTANDER);
 }
 
 static const struct attack shares[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshots.c - attacks with SNAPSHOT, whose answer is long and for which the broker looks at everything: asked for without end,
- * not read, hung up on in the middle; and what it must never tell of others.
+ * snapshots.c - attacks with SNAPSHOT, whose answer is long and for which the broker looks at everything: asked for
+ * without end, not read, hung up on in the middle; and what it must never tell of others.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -108,7 +108,8 @@ static void never_read_a_view(void)
 /* What is not read waits nowhere; what the broker remembers of each view is little, and charged. */
 static bool none_is_cut(void)
 {
-	return newcomer_works(BYSTANDER) && !counted("sessions_cut") && charged(ATTACKER, "queued") <= SESSIONS * REMEMBERED;
+	return newcomer_works(BYSTANDER) && !counted("sessions_cut") &&
+	       charged(ATTACKER, "queued") <= SESSIONS * REMEMBERED;
 }
 
 static void hang_up_in_the_middle(void)
@@ -136,10 +137,11 @@ static void die_in_the_middle(void)
 }
 
 const struct attack snapshots[] = {
-	{ "asks for snapshots without end", "invariant 5: the victim is served, and none of its names told", .run = ask_without_end,
-	  .flags = TAKES_SECONDS },
-	{ "reads none of its snapshots", "invariant 5: no message waits in the broker", .run = never_read_a_view, .during = none_is_cut },
-	{ "hangs up in the middle of snapshots, and dies in one", "invariant 10: nothing is left of them", .run = die_in_the_middle,
-	  .flags = TAKES_SECONDS },
+	{ "asks for snapshots without end", "invariant 5: the victim is served, and none of its names told",
+	  .run = ask_without_end, .flags = TAKES_SECONDS },
+	{ "reads none of its snapshots", "invariant 5: no message waits in the broker", .run = never_read_a_view,
+	  .during = none_is_cut },
+	{ "hangs up in the middle of snapshots, and dies in one", "invariant 10: nothing is left of them",
+	  .run = die_in_the_middle, .flags = TAKES_SECONDS },
 	{ 0 }
 };

@@ -3,8 +3,8 @@
  * status.c - attacks on what people see of brokers: the broker's own status file, its name, and files of the attacker's
  * that pretend to be a broker's.
  *
- * Status files lie in /dev/shm, where everybody may make files of any name. Those that are planted here are the attacker's,
- * and go with the attack.
+ * Status files lie in /dev/shm, where everybody may make files of any name. Those that are planted here are the
+ * attacker's, and go with the attack.
  */
 #include <fcntl.h>
 #include <grp.h>
@@ -210,13 +210,15 @@ static bool broker_starts_anyway(void)
 			 (char *)"true", NULL };
 
 	snprintf(name, sizeof name, "forged-%d-0", (int)arena_uid(ATTACKER));
-	return !run_program("broker-run", argv, 0, NULL) && !run_program("broker-run", argv, arena_uid(BROKER_USER), NULL);
+	return !run_program("broker-run", argv, 0, NULL) &&
+	       !run_program("broker-run", argv, arena_uid(BROKER_USER), NULL);
 }
 
 const struct attack status_files[] = {
-	{ "status files of its own that would take gigabytes to read", "root's broker-status lists all brokers, and takes no more "
-	  "memory than for some thousand buffers", .run = plant_bloated, .during = list_is_cheap, .flags = NEEDS_USERS },
-	{ "waits under a broker's name for its restart", "brokers of root and of others start all the same", .run = squat_name,
-	  .during = broker_starts_anyway, .flags = NEEDS_USERS },
+	{ "status files of its own that would take gigabytes to read",
+	  "root's broker-status lists all brokers, and takes no more memory than for some thousand buffers",
+	  .run = plant_bloated, .during = list_is_cheap, .flags = NEEDS_USERS },
+	{ "waits under a broker's name for its restart", "brokers of root and of others start all the same",
+	  .run = squat_name, .during = broker_starts_anyway, .flags = NEEDS_USERS },
 	{ 0 }
 };

@@ -122,7 +122,9 @@ static void suppress_by_file(void)
 /* A signal that lands behind the writer's end; each value that could be told from a mark, and the marks themselves. */
 static void overwrite_once(bool leaves)
 {
-	static const uint64_t junk[] = { 5, 0, GPUB_TIMELINE_MAX, TIMELINE_LEFT - 1, UINT64_MAX, TIMELINE_DIED, TIMELINE_LEFT };
+	static const uint64_t junk[] = {
+		5, 0, GPUB_TIMELINE_MAX, TIMELINE_LEFT - 1, UINT64_MAX, TIMELINE_DIED, TIMELINE_LEFT
+	};
 	enum board_ended how = leaves ? BOARD_LEFT : BOARD_DIED;
 	uint64_t mark = leaves ? TIMELINE_LEFT : TIMELINE_DIED;
 	struct ordering o;
@@ -191,7 +193,8 @@ static bool marks_are_counted(void)
 
 const struct attack timelines[] = {
 	{ "sets flags on its timeline's file", "the end mark lands all the same", .run = suppress_by_file },
-	{ "signals after it left", "the end mark is written anew", .run = overwrite_after_leave, .after = marks_are_counted },
+	{ "signals after it left", "the end mark is written anew", .run = overwrite_after_leave,
+	  .after = marks_are_counted },
 	{ "an accomplice signals after its death", "the end mark is written anew", .run = overwrite_after_death,
 	  .after = marks_are_counted },
 	{ "overwrites the mark for ever", "the board says that the timeline ended", .run = overwrite_always },

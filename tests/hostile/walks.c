@@ -24,7 +24,10 @@
 #define BEGIN_MS  100 /* of a flood: then it is measured, for: */
 #define LOOK_MS   600
 
-/* What the program wants next, and what the attacker is at: it sends, or has sent and waits until the program has looked. */
+/*
+ * What the program wants next, and what the attacker is at: it sends, or has sent and waits until the program has
+ * looked.
+ */
 enum phase { NOTHING, EMPTY, FULL, SENT, LOOKED, END };
 #define WANTED   0
 #define AT       1
@@ -45,7 +48,9 @@ static struct wire_message redeem_of(const struct ticket *ticket)
 
 static void issue(bool once, uint64_t lifetime_ms, struct ticket *ticket)
 {
-	struct wire_issue terms = { .rights = GPUB_READ, .uid = TICKET_ANY_USER, .once = once, .lifetime_ms = lifetime_ms };
+	struct wire_issue terms = {
+		.rights = GPUB_READ, .uid = TICKET_ANY_USER, .once = once, .lifetime_ms = lifetime_ms
+	};
 
 	WANT(!speaker_issue(&maker, CROWD, &terms, ticket));
 }
@@ -220,7 +225,8 @@ static bool full_is_as_empty(void)
 }
 
 const struct attack walks[] = {
-	{ "fills all tables", "invariant 5: requests that look something up take the victim no longer than with empty ones",
+	{ "fills all tables",
+	  "invariant 5: requests that look something up take the victim no longer than with empty ones",
 	  .run = fill_tables, .during = full_is_as_empty, .flags = NEEDS_USERS | TAKES_SECONDS },
 	{ 0 },
 };

@@ -20,8 +20,8 @@
 static struct broker_process broker;
 static struct puppet a;
 
-static const char long_name[] = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567"
-				"89012345"; /* 96 */
+static const char long_name[] =
+	"012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345"; /* 96 */
 
 /* ---- names ---- */
 
@@ -247,12 +247,15 @@ static void forged_kernels(gpub_kernel kernel, const gpub_launch_config *config)
 {
 	uint64_t zero = 0;
 	void *good = kernel.handle, *args[] = { &good, &zero, &zero };
-	void *const forged[] = { NULL, &zero, (void *)-1, (void *)1, (char *)good + 1, (char *)good - 1, (char *)good + 4096 };
+	void *const forged[] = {
+		NULL, &zero, (void *)-1, (void *)1, (char *)good + 1, (char *)good - 1, (char *)good + 4096
+	};
 
 	for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
 		kernel.handle = forged[i];
 		REFUSE(gpub_launch(kernel, config, args), -EINVAL);
-		ALSO(strstr(gpub_strerror_last(), "no kernel of its module")); /* and not the device, which is not asked */
+		/* and not the device, which is not asked */
+		ALSO(strstr(gpub_strerror_last(), "no kernel of its module"));
 	}
 	kernel.handle = good;
 	kernel.token += 1; /* a place where no module was opened */
@@ -469,7 +472,8 @@ static void test_raw_clients(void)
 	POINT(cut_off(&message, sizeof message, false), "invariant 5: garbage is sent away");
 	POINT(cut_off(&message, 3, false), "invariant 5: a message that is too short is sent away");
 	wire_init(&message, WIRE_HELLO, 0);
-	POINT(cut_off(&message, sizeof message, false), "invariant 5: a greeting that answers no challenge is sent away");
+	POINT(cut_off(&message, sizeof message, false),
+	      "invariant 5: a greeting that answers no challenge is sent away");
 	wire_init(&message, WIRE_CREATE, 0);
 	strcpy(message.create.name, "early");
 	message.create.size = 4096;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bounds.c - the bounds of a lease, on the host device: a copy that leaves its buffer is refused, and what runs over a buffer's
- * end is found, whatever the buffer's size and whoever its neighbours are.
+ * bounds.c - the bounds of a lease, on the host device: a copy that leaves its buffer is refused, and what runs over a
+ * buffer's end is found, whatever the buffer's size and whoever its neighbours are.
  *
  * A process that is found ends by SIGABRT, with a report, so each such case is a puppet of its own.
  */
@@ -142,8 +142,8 @@ static void size_is_kept(struct puppet *owner, uint64_t size, unsigned flags)
 
 int main(void)
 {
-	static const uint64_t sizes[] = { 1, 100, 192, 193, 255, 256, 1000, 1024, 4095, 4096, 32704, 32705, 32768, 65536, 65537,
-					  1000000, 1048576 };
+	static const uint64_t sizes[] = { 1,	100,   192,   193,   255,   256,   1000,    1024,   4095,
+					  4096, 32704, 32705, 32768, 65536, 65537, 1000000, 1048576 };
 	struct puppet owner;
 
 	harness_begin("bounds", 120);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.c - gpub_set_cache: no more stays open than was said, what is used stays, and what a lease holds whatever was said.
+ * cache.c - gpub_set_cache: no more stays open than was said, what is used stays, and what a lease holds whatever was
+ * said.
  *
  * Each buffer here has memory of its own, so that a mapping is a buffer. What is mapped is read from the status.
  */
@@ -111,7 +112,8 @@ static void test_mappings(void)
 	POINT(!ask(&a, do_cache, .value = 4, .size = UINT64_MAX) && mapped() == NAMES,
 	      "also where less may, as long as nothing is opened");
 	ask(&a, do_trim);
-	POINT(!ask(&a, do_touch_all) && mapped() <= 5, "each open closes what is more than the bound, but for the newest");
+	POINT(!ask(&a, do_touch_all) && mapped() <= 5,
+	      "each open closes what is more than the bound, but for the newest");
 	POINT(maps("c11") && maps("c10") && !maps("c0"), "the oldest went, the newest stay");
 	POINT(!ask(&a, do_cache, .value = 4096, .size = UINT64_MAX) && !ask(&a, do_touch_all) && mapped() == NAMES,
 	      "the bound can be lifted");
@@ -199,7 +201,8 @@ static void test_renew(void)
 	ask(&a, do_return);
 	ask(&a, do_touch_all, .value = 1);
 	POINT(!maps("c0"), "what was returned is closed for others");
-	POINT(!ask(&a, do_renew) && maps("c0") && !ask(&a, do_read) && a.last.value == 9, "and opened again by a renew");
+	POINT(!ask(&a, do_renew) && maps("c0") && !ask(&a, do_read) && a.last.value == 9,
+	      "and opened again by a renew");
 	ask(&a, do_return);
 	ask(&a, do_touch_all, .value = 1);
 	ask(&b, do_unlink, .name = "c0");
@@ -222,7 +225,8 @@ static void test_closer(void)
 	ask(&a, do_acquire, .name = "c1", .slot = 1);
 	POINT(!ask(&a, do_touch_all, .value = 2) && SOON(mapped() <= 4) && maps("c0") && maps("c1"),
 	      "but nothing that is held");
-	POINT(!ask(&a, do_cache, .value = 4096, .size = bytes_for(2)) && SOON(mapped() <= 2) && maps("c0") && maps("c1"),
+	POINT(!ask(&a, do_cache, .value = 4096, .size = bytes_for(2)) && SOON(mapped() <= 2) && maps("c0") &&
+		      maps("c1"),
 	      "bytes are a bound to it, too");
 	ask(&a, do_cache);
 	ask(&a, do_return);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cancel.c - pthread_cancel() of a thread that waits in the library: the call ends as if nobody had cancelled it, then the
- * thread does, and meanwhile and afterwards all other threads go on.
+ * cancel.c - pthread_cancel() of a thread that waits in the library: the call ends as if nobody had cancelled it, then
+ * the thread does, and meanwhile and afterwards all other threads go on.
  *
- * A thread cancels itself before each call: without the library's doing it would end at the first cancellation point in it, with
- * locks taken and waiters on its stack. So no verdict depends on when the cancel arrives. Each wait is ended by another
- * process, once the others were seen to go on.
+ * A thread cancels itself before each call: without the library's doing it would end at the first cancellation point in
+ * it, with locks taken and waiters on its stack. So no verdict depends on when the cancel arrives. Each wait is ended
+ * by another process, once the others were seen to go on.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -244,8 +244,8 @@ static void test_disconnect(void)
 }
 
 /*
- * The library's own threads have ids, which whoever has an id may cancel: a tool's code, called on one, for example. Last, for
- * nothing may be parked in a process whose closer is at work.
+ * The library's own threads have ids, which whoever has an id may cancel: a tool's code, called on one, for example.
+ * Last, for nothing may be parked in a process whose closer is at work.
  */
 static void test_own_threads(void)
 {

@@ -125,7 +125,8 @@ static void test_default_stream(void)
 	POINT(!ask(&a, default_calls, .value = (uint64_t)-EBUSY),
 	      "each call on the default stream while a blocking stream is captured: EBUSY (%d)", a.last.result);
 	POINT(!ask(&a, end_capture), "invariant 11: the capture is whole");
-	POINT(!ask(&a, launch_graph) && !ask(&a, do_sync) && !ask(&a, do_read) && a.last.value == 42, "and its graph runs");
+	POINT(!ask(&a, launch_graph) && !ask(&a, do_sync) && !ask(&a, do_read) && a.last.value == 42,
+	      "and its graph runs");
 	POINT(!ask(&a, default_calls, .value = 0), "after it they all work (%d)", a.last.result);
 	ask(&a, begin_blocking);
 	POINT(ask(&a, spoil) == -EBUSY && ask(&a, end_capture) == -ECANCELED,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * closes.c - a driver whose closes do not wait for the device's work, which CUDA does not promise: nothing is reported idle on
- * the strength of one, and the memory comes back when all of it is closed, or with its process.
+ * closes.c - a driver whose closes do not wait for the device's work, which CUDA does not promise: nothing is reported
+ * idle on the strength of one, and the memory comes back when all of it is closed, or with its process.
  *
- * A program without GPUB_BACKGROUND_CLOSE is used: its trims are the only looks, and what they send comes before what they return.
+ * A program without GPUB_BACKGROUND_CLOSE is used: its trims are the only looks, and what they send comes before what
+ * they return.
  */
 #include <errno.h>
 
@@ -74,7 +75,8 @@ static void test_kept(void)
 	POINT(!ask(&a, do_trim) && drains(), "invariant 2: where they do not, it is not reported idle");
 	POINT(!ask(&a, do_return) && !ask(&a, do_trim) && SOON(!status_buffers(&broker, "x", NULL)),
 	      "and goes when nothing of its memory is held: by the close of all of it");
-	POINT(!ask(&a, do_acquire, .name = "held") && !ask(&a, do_write, .value = 5) && !ask(&a, do_read) && a.last.value == 5,
+	POINT(!ask(&a, do_acquire, .name = "held") && !ask(&a, do_write, .value = 5) && !ask(&a, do_read) &&
+		      a.last.value == 5,
 	      "what was beside it is mapped anew");
 	puppet_end(&a);
 	end();
@@ -86,7 +88,8 @@ static void test_in_the_background(void)
 	ask(&a, do_not_wait);
 	ask(&a, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
 	POINT(drains(), "the closer does not report it idle, either");
-	POINT(!ask(&a, do_return) && SOON(!status_buffers(&broker, "x", NULL)), "and closes all of it when nothing is held");
+	POINT(!ask(&a, do_return) && SOON(!status_buffers(&broker, "x", NULL)),
+	      "and closes all of it when nothing is held");
 	puppet_end(&a);
 	end();
 }

@@ -201,8 +201,9 @@ static void test_each(bool held)
 	for (size_t i = 0; i < FUNCTIONS; i++) {
 		POINT(!ask(&a, wild_clients, .slot = (int)i), "%s() of a %s lease with a wild client pointer: EINVAL",
 		      functions[i].name, held ? "held" : "returned");
-		POINT(!ask(&a, wild_tokens, .slot = (int)i), "%s() of a %s lease with a damaged token: refused, and untouched",
-		      functions[i].name, held ? "held" : "returned");
+		POINT(!ask(&a, wild_tokens, .slot = (int)i),
+		      "%s() of a %s lease with a damaged token: refused, and untouched", functions[i].name,
+		      held ? "held" : "returned");
 	}
 	end(held);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deadlocks.c - what broker-status --why calls a deadlock, of real programs: processes that wait for each other in a circle of which
- * nothing moves; and not those of which one goes on, or may.
+ * deadlocks.c - what broker-status --why calls a deadlock, of real programs: processes that wait for each other in a
+ * circle of which nothing moves; and not those of which one goes on, or may.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "why-scene.h"
 
 #define STILL \
-	"nothing of it has moved for 1 s, so none of them goes on unless one still runs a kernel or has yet to signal from another " \
-	"stream: gdb -p %d shows what it does; to end it, end one: kill %d\n"
+	"nothing of it has moved for 1 s, so none of them goes on unless one still runs a kernel or has yet to " \
+	"signal from another stream: gdb -p %d shows what it does; to end it, end one: kill %d\n"
 
 static void test_circle(void)
 {
@@ -21,17 +21,18 @@ static void test_circle(void)
 	ask(&a, do_wait, .slot = 1, .value = 4);
 	ask(&b, do_wait, .slot = 2, .value = 5);
 	POINT(says(0, "heat/1",
-		   "rank 0 (pid %d) waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid %d), waits for heat/2 to "
-		   "reach 5; it is at 3; its writer, rank 2 (pid %d), runs and waits for nothing that the broker knows of: gdb "
-		   "-p %d shows what it does\n",
+		   "rank 0 (pid %d) waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid %d), waits for "
+		   "heat/2 to reach 5; it is at 3; its writer, rank 2 (pid %d), runs and waits for nothing that the "
+		   "broker knows of: gdb -p %d shows what it does\n",
 		   a.pid, b.pid, c.pid, c.pid),
 	      "two that wait, one after the other, are no deadlock");
 	ask(&c, do_wait, .slot = 0, .value = 6);
 	for (int i = 0; i < 2; i++)
 		POINT(says(3, "",
-			   "deadlock 1: rank 0 (pid %d) waits for heat/1 to reach 4 (it is at 3), which rank 1 (pid %d) writes; "
-			   "rank 1 (pid %d) waits for heat/2 to reach 5 (it is at 3), which rank 2 (pid %d) writes; rank 2 (pid "
-			   "%d) waits for heat/0 to reach 6 (it is at 3), which rank 0 (pid %d) writes: " STILL,
+			   "deadlock 1: rank 0 (pid %d) waits for heat/1 to reach 4 (it is at 3), which rank 1 (pid "
+			   "%d) writes; rank 1 (pid %d) waits for heat/2 to reach 5 (it is at 3), which rank 2 (pid "
+			   "%d) writes; rank 2 (pid %d) waits for heat/0 to reach 6 (it is at 3), which rank 0 (pid "
+			   "%d) writes: " STILL,
 			   a.pid, b.pid, b.pid, c.pid, c.pid, a.pid, c.pid, c.pid),
 		      "three that wait for each other are one deadlock, told the same each time: exit 3 (%d)", i);
 	snprintf(number, sizeof number, "%d", b.pid);
@@ -123,7 +124,10 @@ static int do_wait_many(const struct order *order)
 	return error;
 }
 
-/* So many timelines of b, for so many values of which a waits; b waits for a; and c, which writes one more for which a waits, does not. */
+/*
+ * So many timelines of b, for so many values of which a waits; b waits for a; and c, which writes one more for which a
+ * waits, does not.
+ */
 static bool is_deadlock(unsigned timelines, unsigned values, bool free_one)
 {
 	int code;
@@ -154,10 +158,12 @@ static bool is_deadlock(unsigned timelines, unsigned values, bool free_one)
 
 static void test_more_waits_than_fit(void)
 {
-	POINT(is_deadlock(8, 4, false), "eight timelines of one process, four values of each: of each the lowest is known");
+	POINT(is_deadlock(8, 4, false),
+	      "eight timelines of one process, four values of each: of each the lowest is known");
 	POINT(!is_deadlock(8, 4, true), "also of one that is another process's");
 	POINT(is_deadlock(28, 1, false), "so many timelines as there is room for");
-	POINT(!is_deadlock(28, 1, true), "and one more, for which there is no room: it may be the one on which it goes on");
+	POINT(!is_deadlock(28, 1, true),
+	      "and one more, for which there is no room: it may be the one on which it goes on");
 }
 
 /* ---- what ends by itself ---- */
@@ -188,12 +194,13 @@ static void end_drains(void)
 static void test_drains_with_a_time_limit(void)
 {
 	begin_drains(600000);
-	POINT(why("") == 0 && !strstr(answer, "deadlock"), "two drains of what the other one uses, of which one has a time limit");
+	POINT(why("") == 0 && !strstr(answer, "deadlock"),
+	      "two drains of what the other one uses, of which one has a time limit");
 	end_drains();
 	begin_drains(-1);
 	POINT(says(3, "",
-		   "deadlock 1: rank 0 (pid %d) waits for p to be freed, which rank 1 (pid %d) uses; rank 1 (pid %d) waits for q to be "
-		   "freed, which rank 0 (pid %d) uses: " STILL,
+		   "deadlock 1: rank 0 (pid %d) waits for p to be freed, which rank 1 (pid %d) uses; rank 1 (pid %d) "
+		   "waits for q to be freed, which rank 0 (pid %d) uses: " STILL,
 		   a.pid, b.pid, b.pid, a.pid, b.pid, b.pid),
 	      "where neither has one, it is a deadlock");
 	end_drains();
@@ -208,8 +215,8 @@ static void test_a_drain_of_ones_own(void)
 	tell(&a, do_drain, .name = "u", .timeout = -1);
 	waits_are(1);
 	POINT(says(0, "",
-		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 0 (pid %d), which waits for itself: it has to return its "
-		   "own lease first\n",
+		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 0 (pid %d), which waits for itself: it "
+		   "has to return its own lease first\n",
 		   a.pid, a.pid),
 	      "a drain of what the caller uses itself, which never ends");
 	puppet_kill(&a);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * death.c - two hundred times one of three busy clients is killed at a random moment; after each the accounting is exact.
- * On CUDA, where a process takes a second to start, twenty-four times.
+ * death.c - two hundred times one of three busy clients is killed at a random moment; after each the accounting is
+ * exact. On CUDA, where a process takes a second to start, twenty-four times.
  *
- *     death [SECONDS [CLIENTS]]     the soak test: so long, with so many; the broker's memory, descriptors and objects must
- *                                   not grow (make soak). Between rounds signals, removed names and floods of connections come
- *                                   over the broker
+ *     death [SECONDS [CLIENTS]]     the soak test: so long, with so many; the broker's memory, descriptors and objects
+ *                                   must not grow (make soak). Between rounds signals, removed names and floods of
+ *                                   connections come over the broker
  *
  * The clients create, acquire, launch, return, renew, unlink, signal and trim at random, and connect anew when they
- * were replaced. After a kill the living pause, close what they do not lease, and report what they do; then the broker's
- * accounting, and the memory there really is, must be that and nothing more. The seed is printed; DEATH_SEED sets it.
+ * were replaced. After a kill the living pause, close what they do not lease, and report what they do; then the
+ * broker's accounting, and the memory there really is, must be that and nothing more. The seed is printed; DEATH_SEED
+ * sets it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -30,7 +31,8 @@
 #define ROUNDS    (on_cuda() ? 24 : 200)
 #define CLIENTS   64 /* at most */
 #define NAMES     5
-#define BUSY_US   (on_cuda() ? 900000u : soak_seconds ? 60000u : 6000u) /* the longest a round goes on before its kill */
+/* The longest a round goes on before its kill. */
+#define BUSY_US   (on_cuda() ? 900000u : soak_seconds ? 60000u : 6000u)
 #define SAMPLES   4096
 #define GRANULE   4096u
 
@@ -334,9 +336,13 @@ static void send_descriptors(int sock)
 	union {
 		struct cmsghdr header;
 		char           bytes[CMSG_SPACE(MANY * sizeof(int))];
-	} control = { .header = { .cmsg_len = CMSG_LEN(MANY * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	} control = { .header = { .cmsg_len = CMSG_LEN(MANY * sizeof(int)),
+				  .cmsg_level = SOL_SOCKET,
+				  .cmsg_type = SCM_RIGHTS } };
 	struct iovec io = { junk, 4 };
-	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes };
+	struct msghdr message = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes
+	};
 
 	memset(CMSG_DATA(&control.header), 0, MANY * sizeof(int)); /* of standard input */
 	if (sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) /* a kernel that keeps them out */
@@ -434,7 +440,8 @@ static int64_t mean(unsigned from, unsigned to, size_t offset)
 /* The first tenth is warming up; what the second half needs the first needed, too, but for a little. */
 static void check_flat(const char *what, size_t offset, int64_t slack)
 {
-	int64_t first = mean(sample_count / 10, sample_count / 2, offset), second = mean(sample_count / 2, sample_count, offset);
+	int64_t first = mean(sample_count / 10, sample_count / 2, offset),
+		second = mean(sample_count / 2, sample_count, offset);
 
 	POINT(second <= first + first / 20 + slack, "%s: on average %lld in the first half, %lld in the second", what,
 	      (long long)first, (long long)second);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * disconnect.c - a thread that acquires and returns all through another's gpub_disconnect(): it is refused at some time,
- * and never finds anything of the client's gone.
+ * disconnect.c - a thread that acquires and returns all through another's gpub_disconnect(): it is refused at some
+ * time, and never finds anything of the client's gone.
  *
  * That thread is played by munmap() and mmap(), which the library calls where something goes: there it does what such a
  * thread may do at that very moment. On the host device, which unmaps the board, and replaces a buffer that it closes

@@ -210,7 +210,8 @@ static void test_memory_line(void)
 	begin_small();
 	ask(&a, do_create, .name = "full", .size = MIB);
 	ask(&a, do_acquire, .name = "full");
-	POINT(ask(&b, do_create, .name = "b", .size = MIB) == -ENOMEM, "a full device refuses at once without a timeout");
+	POINT(ask(&b, do_create, .name = "b", .size = MIB) == -ENOMEM,
+	      "a full device refuses at once without a timeout");
 	POINT(ask(&b, do_create, .name = "b", .size = MIB, .timeout = 30) == -ENOMEM, "and after the timeout with one");
 	status_stable(&broker, &a); /* nobody waits any more, and the status file knows */
 	tell(&b, do_create, .name = "b", .size = MIB, .timeout = -1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exporter-http.c - clients of broker-exporter that mean harm: slow, silent, huge, pipelined, many, gone before the answer. The
- * exporter serves others meanwhile, ends them in the end, and takes no more memory for it. It looks at a broker of the test's own
- * alone: what other brokers of this machine have is not measured.
+ * exporter-http.c - clients of broker-exporter that mean harm: slow, silent, huge, pipelined, many, gone before the
+ * answer. The exporter serves others meanwhile, ends them in the end, and takes no more memory for it. It looks at a
+ * broker of the test's own alone: what other brokers of this machine have is not measured.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -157,10 +157,16 @@ static int descriptors_of_exporter(void)
 
 static void test_nonsense(void)
 {
-	static const char *const requests[] = { "\r\n\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "\x16\x03\x01\x02\x01\x01\r\n\r\n",
-						"GET /metrics HTTP/9.9\r\n\r\n", "POST /metrics HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-						"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
-						"GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n\r\n" };
+	static const char *const requests[] = {
+		"\r\n\r\n\r\n",
+		"GET\r\n\r\n",
+		"GET /metrics\r\n\r\n",
+		"\x16\x03\x01\x02\x01\x01\r\n\r\n",
+		"GET /metrics HTTP/9.9\r\n\r\n",
+		"POST /metrics HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+		"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n\r\n"
+	};
 	char text[200];
 
 	for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
@@ -171,7 +177,8 @@ static void test_nonsense(void)
 		read_all(fd, text, sizeof text);
 	}
 	POINT(is_healthy(), "requests that are none leave it healthy");
-	POINT(answers("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "405"), "only GET and HEAD are answered");
+	POINT(answers("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "405"),
+	      "only GET and HEAD are answered");
 	POINT(answers("GET /metricss HTTP/1.1\r\nHost: x\r\n\r\n", "404"), "a path that is not there is refused");
 }
 
@@ -352,7 +359,8 @@ static void test_memory_stays(void)
 	printf("# %ld KiB, then %ld\n", before, after);
 	point_skip("answers take no more memory: AddressSanitizer keeps what is freed");
 #else
-	POINT(before > 0 && after <= before + 1024, "%d answers take no more memory: %ld KiB, then %ld", 5 * ROUNDS, before, after);
+	POINT(before > 0 && after <= before + 1024, "%d answers take no more memory: %ld KiB, then %ld", 5 * ROUNDS,
+	      before, after);
 	POINT(after < 64 << 10, "and little of it");
 #endif
 }

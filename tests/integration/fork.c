@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fork.c - what a child may do with its parent's client (nothing), and what it keeps from being freed (with atfork
- * handlers nothing, without them everything until it is gone). And what a child of fork() may do where the system ignores
- * what madvise(2) is told about forks.
+ * handlers nothing, without them everything until it is gone). And what a child of fork() may do where the system
+ * ignores what madvise(2) is told about forks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -375,8 +375,8 @@ static void test_child_without_handlers(unsigned way)
 /* ---- the other half: hung up, but alive ---- */
 
 /*
- * Lets go of every descriptor, as a program may that closes all it does not know. On CUDA of the sessions' sockets alone:
- * what the driver does without its own is not ours to test.
+ * Lets go of every descriptor, as a program may that closes all it does not know. On CUDA of the sessions' sockets
+ * alone: what the driver does without its own is not ours to test.
  */
 static int close_all(const struct order *order)
 {

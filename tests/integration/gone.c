@@ -144,7 +144,8 @@ static void test_calls(void)
 		POINT(!puppet_answered(&caller[i]), "%s waits for a stopped broker", calls[i].what);
 	broker_wait(&broker, SIGKILL);
 	for (size_t i = 0; i < CALLS; i++) {
-		POINT(receive(&caller[i]) == -ECONNRESET, "%s comes back with ECONNRESET when it is killed", calls[i].what);
+		POINT(receive(&caller[i]) == -ECONNRESET, "%s comes back with ECONNRESET when it is killed",
+		      calls[i].what);
 		POINT(strlen(caller[i].last.text) > 20, "%s says why: %s", calls[i].what, caller[i].last.text);
 	}
 	receive(&leaver);
@@ -250,7 +251,8 @@ static void test_leftovers(void)
 	dead = broker;
 	remove_socket();
 	broker_start(&broker, "host");
-	POINT((on_cuda() || !memory_objects(&dead)) && access(path, F_OK), "the next broker removes what a dead one left");
+	POINT((on_cuda() || !memory_objects(&dead)) && access(path, F_OK),
+	      "the next broker removes what a dead one left");
 	broker_end(&broker);
 }
 

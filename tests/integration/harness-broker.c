@@ -28,14 +28,17 @@ static void program_path(const char *name, char path[PATH_MAX])
 	snprintf(path, PATH_MAX, "%s/broker/%s", build ? build : ".", name);
 }
 
-/* In the child: sets its standard input (-1: the parent's), output (-1: the log), error output (the log) and signals. */
+/*
+ * In the child: sets its standard input (-1: the parent's), output (-1: the log), error output (the log) and signals.
+ */
 static void streams_take(const struct broker_process *broker, int in, int out)
 {
 	int log = open(broker->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_DFL);
-	if ((in >= 0 && dup2(in, STDIN_FILENO) < 0) || dup2(out < 0 ? log : out, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
+	if ((in >= 0 && dup2(in, STDIN_FILENO) < 0) || dup2(out < 0 ? log : out, STDOUT_FILENO) < 0 ||
+	    dup2(log, STDERR_FILENO) < 0)
 		_exit(126);
 	close_range(3, ~0u, 0);
 }
@@ -43,14 +46,15 @@ static void streams_take(const struct broker_process *broker, int in, int out)
 static _Noreturn void run_exec(const struct broker_process *broker, const char *device, int in, int out)
 {
 	/* it gets the signals of broker_weather(), too */
-	static const char worker[] = "trap '' USR1 USR2 ALRM VTALRM PROF XCPU RTMIN; echo \"$GPUBROKER\"; read -r line || :";
+	static const char worker[] =
+		"trap '' USR1 USR2 ALRM VTALRM PROF XCPU RTMIN; echo \"$GPUBROKER\"; read -r line || :";
 	char path[PATH_MAX];
 
 	streams_take(broker, in, out);
 	program_path("broker-run", path);
 	if (broker_pool)
-		execl(path, path, "--device", device, "--name", broker->instance, "--pool", broker_pool, "--", "sh", "-c",
-		      worker, NULL);
+		execl(path, path, "--device", device, "--name", broker->instance, "--pool", broker_pool, "--", "sh",
+		      "-c", worker, NULL);
 	execl(path, path, "--device", device, "--name", broker->instance, "--", "sh", "-c", worker, NULL);
 	_exit(127);
 }
@@ -112,8 +116,9 @@ static void daemon_start(struct broker_process *broker, const char *device)
 	snprintf(broker->address, sizeof broker->address, "unix:%s.socket", broker->log);
 	snprintf(config, sizeof config, "%s.conf", broker->log);
 	file = fopen(config, "w");
-	if (!file || fprintf(file, "socket = \"%s\"\ninstance = \"%s\"\ndevice = \"%s\"\n", broker->address + strlen("unix:"),
-			     broker->instance, device) < 0 ||
+	if (!file ||
+	    fprintf(file, "socket = \"%s\"\ninstance = \"%s\"\ndevice = \"%s\"\n", broker->address + strlen("unix:"),
+		    broker->instance, device) < 0 ||
 	    (broker_pool && fprintf(file, "pool = \"%s\"\n", broker_pool) < 0) || fclose(file))
 		bail_out("%s: %s", config, strerror(errno));
 	program_path("brokerd", path);

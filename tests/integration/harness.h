@@ -8,11 +8,11 @@
  * processes as it likes. What the broker holds is read from its status file (shown_*), and waited for with SOON(): no
  * check depends on a sleep.
  *
- * The broker's host device is strict: memory freed too early aborts the broker, which broker_end() reports. No step and no
- * program hangs: a puppet that does not answer and a program past its time limit end in "Bail out!".
+ * The broker's host device is strict: memory freed too early aborts the broker, which broker_end() reports. No step and
+ * no program hangs: a puppet that does not answer and a program past its time limit end in "Bail out!".
  *
- * TEST_DEVICE=cuda runs the same on a GPU (tests/gpu/integration.sh). So nothing here dereferences lease.ptr: peek() and
- * poke() do; and what stands on the model's own features asks on_cuda() and is left out by name.
+ * TEST_DEVICE=cuda runs the same on a GPU (tests/gpu/integration.sh). So nothing here dereferences lease.ptr: peek()
+ * and poke() do; and what stands on the model's own features asks on_cuda() and is left out by name.
  */
 #ifndef GPUB_TESTS_HARNESS_H
 #define GPUB_TESTS_HARNESS_H
@@ -57,7 +57,9 @@ const char *harness_directory(void);
 /* Milliseconds: longer than any step may take. */
 #define ANSWER_MS (test_slower() * (on_cuda() ? 40000 : 15000))
 
-/* How many times as long as usual each limit is here: TEST_SLOWER, which an emulator's run sets (tests/aarch64/run.sh). */
+/*
+ * How many times as long as usual each limit is here: TEST_SLOWER, which an emulator's run sets (tests/aarch64/run.sh).
+ */
 int test_slower(void);
 
 /* Whether the condition becomes true within ten seconds; on CUDA thirty, since there every process starts slowly. */
@@ -87,12 +89,14 @@ struct broker_process {
 	char  instance[32], address[128], log[64];
 };
 
-/* The --pool of the brokers that are started from now on; NULL, as it is at first: what broker-run keeps unless told. */
+/*
+ * The --pool of the brokers that are started from now on; NULL, as it is at first: what broker-run keeps unless told.
+ */
 extern const char *broker_pool;
 
 /*
- * Starts broker-run on these devices, or on those of TEST_DEVICE, with one worker that only waits, and waits until it answers. With
- * TEST_BROKER=brokerd in the environment it is a brokerd instead.
+ * Starts broker-run on these devices, or on those of TEST_DEVICE, with one worker that only waits, and waits until it
+ * answers. With TEST_BROKER=brokerd in the environment it is a brokerd instead.
  */
 void broker_start(struct broker_process *broker, const char *device);
 
@@ -121,7 +125,9 @@ bool    status_session(const struct broker_process *broker, pid_t pid, const cha
 struct puppet;
 void status_stable(const struct broker_process *broker, struct puppet *puppet);
 
-/* Objects in /dev/shm that hold this broker's device memory; on CUDA, allocations that the broker has not given back. */
+/*
+ * Objects in /dev/shm that hold this broker's device memory; on CUDA, allocations that the broker has not given back.
+ */
 int64_t memory_objects(const struct broker_process *broker);
 
 /* ---- puppets ---- */

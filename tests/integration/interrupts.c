@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * interrupts.c - gpub_set_interrupt(): each call that waits ends when its thread's function says so, nothing of it is left in the
- * broker, and whoever waits behind it goes on.
+ * interrupts.c - gpub_set_interrupt(): each call that waits ends when its thread's function says so, nothing of it is
+ * left in the broker, and whoever waits behind it goes on.
  *
- * The function of puppet a says so while the buffer "go" is called "stop", as puppet c calls it when the call is seen to wait. It asks
- * the broker itself, as the signal handler of an interpreter may: so no lock is held while it runs.
+ * The function of puppet a says so while the buffer "go" is called "stop", as puppet c calls it when the call is seen
+ * to wait. It asks the broker itself, as the signal handler of an interpreter may: so no lock is held while it runs.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -96,8 +96,8 @@ static float heat_reference(float u, float north, float south, float west, float
 	return u + change;
 }
 
-static float heat_at(const float *now, const float *above, const float *below, uint32_t rows, uint32_t columns, int64_t i,
-		     int64_t j)
+static float heat_at(const float *now, const float *above, const float *below, uint32_t rows, uint32_t columns,
+		     int64_t i, int64_t j)
 {
 	if (j < 0 || j >= columns)
 		return 0;
@@ -157,7 +157,8 @@ static bool edges_agree(uint32_t rows, uint32_t columns, bool has_neighbours)
 	void              *args[] = { &lease[0].ptr, &lease[1].ptr, &above, &below, &rows, &columns, &r };
 	bool               same;
 
-	heat_expect(expected, now, has_neighbours ? outside : NULL, has_neighbours ? outside + columns : NULL, rows, columns, r);
+	heat_expect(expected, now, has_neighbours ? outside : NULL, has_neighbours ? outside + columns : NULL, rows,
+		    columns, r);
 	if (rows > 2)
 		memcpy(expected + columns, found + columns, (rows - 2) * row);
 	put(0, found, cells * sizeof(float));
@@ -188,7 +189,8 @@ static void test_heat(void)
 	for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++)
 		for (int neighbours = 0; neighbours < 2; neighbours++)
 			good = edges_agree(sides[i][0], sides[i][1], neighbours) && good;
-	point(good, "heat_edges gives the bits of heat_step in the first row and the last, and leaves the others alone");
+	point(good,
+	      "heat_edges gives the bits of heat_step in the first row and the last, and leaves the others alone");
 }
 
 /* ---- arrays ---- */
@@ -196,7 +198,7 @@ static void test_heat(void)
 static void test_axpy(void)
 {
 	uint64_t           count = 100003;
-	float             *x = noise_floats(count), *y = noise_floats(count), *found = malloc(count * sizeof(float)), a = 0.7f;
+	float *x = noise_floats(count), *y = noise_floats(count), *found = malloc(count * sizeof(float)), a = 0.7f;
 	gpub_launch_config config = linear_grid(count, stream);
 	void              *args[] = { &lease[0].ptr, &lease[1].ptr, &a, &count };
 

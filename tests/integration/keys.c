@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keys.c - a session's key is in one place of its client's memory, and in none behind a disconnect or in a forked child.
+ * keys.c - a session's key is in one place of its client's memory, and in none behind a disconnect or in a forked
+ * child.
  *
- * All that the process can write is searched for it, through /proc/self/mem. What is searched for is kept in another form.
+ * All that the process can write is searched for it, through /proc/self/mem. What is searched for is kept in another
+ * form.
  */
 #include <fcntl.h>
 #include <stdio.h>

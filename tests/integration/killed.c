@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * killed.c - killed in a kernel: nothing is freed before the device is done with the dead, and nobody who gets the memory
- * next ever sees what they wrote, or will write.
+ * killed.c - killed in a kernel: nothing is freed before the device is done with the dead, and nobody who gets the
+ * memory next ever sees what they wrote, or will write.
  *
- * On CUDA the victim dies in a kernel that would write seconds later, and with a child that keeps the GPU's descriptors,
- * though not the socket: there pidfd and hang-up both come too early, and only the driver's list of processes holds the
- * memory (session-end.c). The victim runs under MPS where the environment has a daemon for it (tests/gpu/mps.sh); the others
- * never do. On the host device, whose work ends with its process, injected answers stand for the driver's.
+ * On CUDA the victim dies in a kernel that would write seconds later, and with a child that keeps the GPU's
+ * descriptors, though not the socket: there pidfd and hang-up both come too early, and only the driver's list of
+ * processes holds the memory (session-end.c). The victim runs under MPS where the environment has a daemon for it
+ * (tests/gpu/mps.sh); the others never do. On the host device, whose work ends with its process, injected answers stand
+ * for the driver's.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -151,7 +152,9 @@ static void killed_with_a_child(void)
 	check_heir("killed with a child");
 }
 
-/* A broker whose device answers so when it is asked for the dead; a client of it dies with a buffer that is unlinked. */
+/*
+ * A broker whose device answers so when it is asked for the dead; a client of it dies with a buffer that is unlinked.
+ */
 static void kill_where_device_says(const char *fault)
 {
 	setenv("GPUB_HOST_FAIL", fault, 1);
@@ -188,7 +191,8 @@ static void nobody_can_tell(void)
 		return;
 	}
 	kill_where_device_says("gone:1:EOPNOTSUPP");
-	POINT(SOON(status_session(&broker, victim.pid, "unproven")) && !freed() && SOON(broker_said(&broker, "stays allocated")),
+	POINT(SOON(status_session(&broker, victim.pid, "unproven")) && !freed() &&
+		      SOON(broker_said(&broker, "stays allocated")),
 	      "invariant 2: where nobody can tell, the memory is kept, and both log and status say so");
 	puppet_kill(&victim);
 	puppet_end(&owner);

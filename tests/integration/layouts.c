@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layouts.c - a buffer that says what it holds: as it is created, asked about and acquired, also by programs that were built before
- * there were layouts.
+ * layouts.c - a buffer that says what it holds: as it is created, asked about and acquired, also by programs that were
+ * built before there were layouts.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -32,8 +32,8 @@ static const char *told(const char *name)
 
 	if (gpub_stat(client, name, &info) || gpub_acquire(client, name, GPUB_READ, 0, &l))
 		return "";
-	if (gpub_lease_layout(&l, &layout) || memcmp(&layout, &info.layout, sizeof layout) || gpub_layout_text(&layout, text) ||
-	    gpub_return(&l))
+	if (gpub_lease_layout(&l, &layout) || memcmp(&layout, &info.layout, sizeof layout) ||
+	    gpub_layout_text(&layout, text) || gpub_return(&l))
 		return "";
 	return text;
 }
@@ -146,11 +146,14 @@ int main(void)
 	broker_start(&broker, "host");
 	puppet_start(&a, &broker);
 	ask(&a, do_tell);
-	POINT(!a.last.result, "a lease and a stat tell the layout that a buffer was created with (line %d)", a.last.result);
+	POINT(!a.last.result, "a lease and a stat tell the layout that a buffer was created with (line %d)",
+	      a.last.result);
 	ask(&a, do_refuse);
-	POINT(!a.last.result, "a layout that is none, or does not fit into the buffer, is refused (line %d)", a.last.result);
+	POINT(!a.last.result, "a layout that is none, or does not fit into the buffer, is refused (line %d)",
+	      a.last.result);
 	ask(&a, do_expect);
-	POINT(!a.last.result, "an acquire of another layout than expected is refused, and both are named (line %d)", a.last.result);
+	POINT(!a.last.result, "an acquire of another layout than expected is refused, and both are named (line %d)",
+	      a.last.result);
 	ask(&a, do_old);
 	POINT(!a.last.result, "programs that were built before there were layouts go on (line %d)", a.last.result);
 	puppet_end(&a);

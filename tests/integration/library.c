@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * library.c - what the library never does to the process that it is loaded in, nor to the broker's memory: it allocates and
- * frees nothing of the broker's, makes no system call on the fast path, takes no signal, and minds no exit and no dlclose.
+ * library.c - what the library never does to the process that it is loaded in, nor to the broker's memory: it allocates
+ * and frees nothing of the broker's, makes no system call on the fast path, takes no signal, and minds no exit and no
+ * dlclose.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -220,7 +221,8 @@ static void test_system_calls(void)
 	      "invariant 7: %d times acquire_many of a mapped buffer without a system call but malloc()'s", TURNS);
 	if (a.last.value)
 		printf("# the first was number %d\n", (int)a.last.value - 1);
-	POINT(!ask(&a, without_system_calls, .flags = 1) && (int)a.last.value == SYS_getppid + 1, "one would be noticed");
+	POINT(!ask(&a, without_system_calls, .flags = 1) && (int)a.last.value == SYS_getppid + 1,
+	      "one would be noticed");
 	end();
 }
 
@@ -336,8 +338,8 @@ static void test_exit(void)
 		close(b.sock);
 		clean += !status;
 	}
-	POINT(clean == EXITS, "invariant 11: exit(0) while another thread opens and closes is clean, %d times of %d", clean,
-	      EXITS);
+	POINT(clean == EXITS, "invariant 11: exit(0) while another thread opens and closes is clean, %d times of %d",
+	      clean, EXITS);
 	POINT(SOON(status_buffers(&broker, NULL, NULL) <= 2 && !status_holders(&broker, NULL, 0)),
 	      "invariant 10: nothing is held by those that went");
 	end();

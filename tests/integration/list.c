@@ -85,7 +85,8 @@ int main(void)
 	ask(&a, do_create, .name = "a/b");
 	ask(&a, do_create, .name = "a");
 	ask(&a, do_create, .name = "ab");
-	POINT(!ask(&a, do_list, .name = "*: a a/b ab b/c "), "all, in the order of their names, as gpub_stat() says each");
+	POINT(!ask(&a, do_list, .name = "*: a a/b ab b/c "),
+	      "all, in the order of their names, as gpub_stat() says each");
 	POINT(!ask(&a, do_list, .name = "a*: a a/b ab "), "names that begin so: * matches / too");
 	POINT(!ask(&a, do_list, .name = "*b: a/b ab "), "and that end so");
 	POINT(!ask(&a, do_list, .name = "[bx]/?: b/c "), "and that have one of these characters");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loading.c - where modules are loaded: when they are opened, on the devices in use, and when a device is chosen or gets a
- * stream. So a program may open, look up, park a stream and launch what will release it.
+ * loading.c - where modules are loaded: when they are opened, on the devices in use, and when a device is chosen or
+ * gets a stream. So a program may open, look up, park a stream and launch what will release it.
  *
  * On the host device, whose model of loading counts what a launch had to load, and which loads wait.
  */
@@ -164,7 +164,8 @@ static void test_later_device(void)
 {
 	begin();
 	ask(&a, do_open);
-	POINT(!ask(&a, do_streams, .value = 1) && !ask(&a, do_park, .value = 1), "a stream of another device is parked");
+	POINT(!ask(&a, do_streams, .value = 1) && !ask(&a, do_park, .value = 1),
+	      "a stream of another device is parked");
 	POINT(!ask(&a, do_launch, .value = 1) && !a.last.value,
 	      "a launch there waits for nothing: the module was loaded with the stream");
 	ask(&b, do_signal, .value = 1);

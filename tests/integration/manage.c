@@ -203,7 +203,8 @@ static void test_drainer_dies(void)
 	tell(&a, do_drain, .name = "x", .timeout = -1);
 	POINT(SOON(status_number(&broker, "waiting") == 1), "a drain waits");
 	puppet_kill(&a);
-	POINT(SOON(!status_session(&broker, a.pid, NULL)) && !ask(&b, do_read), "the session that drains may die first");
+	POINT(SOON(!status_session(&broker, a.pid, NULL)) && !ask(&b, do_read),
+	      "the session that drains may die first");
 	status_stable(&broker, &b);
 	POINT(status_buffers(&broker, "x", "draining") == 1, "invariant 2: nothing is freed for that");
 	ask(&b, do_return);

@@ -45,8 +45,8 @@ static void name_all(const struct order *order)
 }
 
 /*
- * order: name%d, so many (size), of so many names (flags; 0: all different). A refusal must leave the leases as they were.
- * step_value: how many milliseconds it took.
+ * order: name%d, so many (size), of so many names (flags; 0: all different). A refusal must leave the leases as they
+ * were. step_value: how many milliseconds it took.
  */
 static int do_many(const struct order *order)
 {
@@ -61,7 +61,8 @@ static int do_many(const struct order *order)
 	memset(untouched, 0xAB, sizeof untouched);
 	error = gpub_acquire_many(client, names, (unsigned)order->size, rights, order->timeout, many);
 	step_value = (uint64_t)(now_ms() - began);
-	if (memcmp(error ? many : many + order->size, untouched, (error ? LEASES : LEASES - order->size) * sizeof *many))
+	if (memcmp(error ? many : many + order->size, untouched,
+		   (error ? LEASES : LEASES - order->size) * sizeof *many))
 		return -EFAULT;
 	return error;
 }
@@ -169,7 +170,8 @@ static void test_all(void)
 	begin();
 	ask(&b, do_create_many, .name = "x", .size = 8);
 	POINT(!ask(&a, do_many, .name = "x", .size = 8) && !ask(&b, do_many, .name = "x", .size = 8) &&
-		      !ask(&a, do_poke_many, .size = 8, .value = 100) && !ask(&b, do_peek_many, .size = 8, .value = 100),
+		      !ask(&a, do_poke_many, .size = 8, .value = 100) &&
+		      !ask(&b, do_peek_many, .size = 8, .value = 100),
 	      "each name gets its own buffer, the same for two processes");
 	POINT(!ask(&a, do_return_many, .size = 8) && !ask(&a, do_many, .name = "x", .size = 8) &&
 		      !ask(&a, do_peek_many, .size = 8, .value = 100),
@@ -199,7 +201,8 @@ static void test_none(void)
 	POINT(ask(&a, do_many, .name = "x", .size = 300, .value = 299) == -ENOENT && strstr(a.last.text, "missing"),
 	      "one name that is missing, and none is acquired: ENOENT names it");
 	POINT(nothing_is_leased(), "and none is held");
-	POINT(ask(&a, do_many, .name = "x", .size = 300, .value = 150, .timeout = 30) == -ETIMEDOUT && nothing_is_leased(),
+	POINT(ask(&a, do_many, .name = "x", .size = 300, .value = 150, .timeout = 30) == -ETIMEDOUT &&
+		      nothing_is_leased(),
 	      "nor when it did not come in time");
 	POINT(ask(&a, do_many, .name = "none", .size = 500, .timeout = 1000) == -ETIMEDOUT && a.last.value >= 1000 &&
 		      a.last.value < 3000,
@@ -210,7 +213,8 @@ static void test_none(void)
 	      "what was held before stays held");
 	POINT(ask(&a, do_many, .name = "x", .size = LEASES, .flags = 1) == -ENOMEM && nothing_is_leased(),
 	      "more leases of one buffer than there are: ENOMEM, and none");
-	POINT(!ask(&a, do_many, .name = "x", .size = 300) && !ask(&a, do_return_many, .size = 300) && nothing_is_leased(),
+	POINT(!ask(&a, do_many, .name = "x", .size = 300) && !ask(&a, do_return_many, .size = 300) &&
+		      nothing_is_leased(),
 	      "without the one that was in the way it is all of them");
 	end();
 }
@@ -221,7 +225,8 @@ static void test_rights(void)
 	ask(&b, do_create_many, .name = "x", .size = 5);
 	POINT(!ask(&a, do_many, .name = "x", .size = 5, .rights = GPUB_READ) && !ask(&a, do_return_many, .size = 5),
 	      "all are acquired with the rights that are asked for");
-	POINT(ask(&a, do_many, .name = "x", .size = 5, .rights = 4) == -EINVAL && nothing_is_leased(), "those that there are");
+	POINT(ask(&a, do_many, .name = "x", .size = 5, .rights = 4) == -EINVAL && nothing_is_leased(),
+	      "those that there are");
 	ask(&b, do_create_many, .name = "r", .size = 1, .value = 0400);
 	/* root may do everything */
 	POINT(geteuid() ? ask(&a, do_many, .name = "r", .size = 5, .flags = 1) == -EACCES && nothing_is_leased() :
@@ -260,7 +265,8 @@ static void test_to_come(void)
 	status_stable(&broker, &b);
 	POINT(!puppet_answered(&a) && status_number(&broker, "waiting") == 1, "to the last one");
 	ask(&b, do_create, .name = "x3");
-	POINT(!receive(&a) && !ask(&a, do_return_many, .size = 10) && nothing_is_leased(), "with that it has all of them");
+	POINT(!receive(&a) && !ask(&a, do_return_many, .size = 10) && nothing_is_leased(),
+	      "with that it has all of them");
 	end();
 }
 
@@ -415,12 +421,14 @@ static void test_readers(void)
 	ask(&a, do_stream);
 	ask(&b, do_stream);
 	tell(&a, do_readers, .value = 2);
-	POINT(!receive(&a) && a.last.value > 100, "%d threads that ask at once are all answered, and can disconnect then", THREADS);
+	POINT(!receive(&a) && a.last.value > 100,
+	      "%d threads that ask at once are all answered, and can disconnect then", THREADS);
 	printf("# %llu answers\n", (unsigned long long)a.last.value);
 	ask(&b, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
 	tell(&b, do_readers, .value = 2);
 	POINT(!receive(&b) && b.last.value > 100, "also beside a closer");
-	POINT(SOON(!status_number(&broker, "waiting") && !status_buffers(&broker, NULL, NULL) && !memory_objects(&broker)),
+	POINT(SOON(!status_number(&broker, "waiting") && !status_buffers(&broker, NULL, NULL) &&
+		   !memory_objects(&broker)),
 	      "invariant 10: nothing is left of them");
 	end();
 }

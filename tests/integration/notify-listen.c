@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notify-listen.c - a service manager's socket, for brokerd.sh: prints what is sent to the datagram socket that it makes,
- * one message a line, its lines separated by blanks.
+ * notify-listen.c - a service manager's socket, for brokerd.sh: prints what is sent to the datagram socket that it
+ * makes, one message a line, its lines separated by blanks.
  *
  *     notify-listen /PATH | @NAME
  *
@@ -27,7 +27,8 @@ static int listen_at(const char *address)
 		sun.sun_path[0] = 0;
 	else
 		length++;
-	return bind(sock, (struct sockaddr *)&sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) ? -1 : sock;
+	return bind(sock, (struct sockaddr *)&sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) ? -1 :
+														   sock;
 }
 
 int main(int argc, char **argv)

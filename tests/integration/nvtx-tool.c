@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvtx-tool.c - to NVTX what a profiler is: loaded by NVTX_INJECTION64_PATH into a program under test, it notes the ranges
- * of each domain in the file that NVTX_TOOL_BOOK names, a line an event, as trace.c reads them:
+ * nvtx-tool.c - to NVTX what a profiler is: loaded by NVTX_INJECTION64_PATH into a program under test, it notes the
+ * ranges of each domain in the file that NVTX_TOOL_BOOK names, a line an event, as trace.c reads them:
  *
  *   PID TID =DOMAIN    a domain is made
  *   PID TID (MESSAGE   a range begins

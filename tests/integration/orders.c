@@ -2,14 +2,15 @@
 /*
  * orders.c - what a device wrote for one process is read whole by the device of another, in eight orders of their work.
  *
- * Two processes play ping-pong with 1 MiB. In each round ping writes a buffer and hands it over; pong checks each word, writes
- * a buffer of its own and hands that over; ping checks it before its next round. A word says for which round and place it was
- * written, so one word of another round is found and named. A side writes a buffer again only after the other side has
- * checked it: a hand-over that comes too early is found as a word of a later round.
+ * Two processes play ping-pong with 1 MiB. In each round ping writes a buffer and hands it over; pong checks each word,
+ * writes a buffer of its own and hands that over; ping checks it before its next round. A word says for which round and
+ * place it was written, so one word of another round is found and named. A side writes a buffer again only after the
+ * other side has checked it: a hand-over that comes too early is found as a word of a later round.
  *
  * The table below has the orders: who writes where, on which streams, on one device or two, and what orders the work.
  * Timelines do, but in one case: there a name that is created after the write does, and memory is used again after a
- * return in stream order. With timelines the processes queue up to WINDOW rounds ahead and synchronise nothing in between.
+ * return in stream order. With timelines the processes queue up to WINDOW rounds ahead and synchronise nothing in
+ * between.
  *
  *   ORDERS_ROUNDS=N  rounds in all, divided over the orders that can run: 1,000, on CUDA 100,000
  *   ORDERS_BREAK=1   pong leaves out its waits: each order must fail, which shows that a missing wait is seen
@@ -28,7 +29,7 @@
 #define WORDS   (SIZE / sizeof(uint64_t))
 #define STREAMS 3u /* of a process, at most */
 
-#define WARM   2u   /* first rounds, one process after the other: kernels are loaded there, not behind a waiting stream */
+#define WARM   2u   /* first rounds, one process after the other: kernels are loaded there, behind no waiting stream */
 #define WINDOW 64u  /* rounds that may be queued and unfinished */
 #define CHUNK  256u /* rounds of one step; the device does not run dry between two */
 #define PARKED 16u  /* the same, where one process has queued all of them before the other queues the first */
@@ -47,14 +48,15 @@ static const struct handover {
 	unsigned share;       /* of all rounds */
 } handovers[] = {
 	{ "one device: kernels write and read", BY_KERNEL, QUEUE_AHEAD, 1, false, false, 12 },
-	{ "one device: three streams a process, one side queues its waits before the other its signals", BY_KERNEL, WAIT_FIRST,
-	  3, false, false, 12 },
+	{ "one device: three streams a process, one side queues its waits before the other its signals", BY_KERNEL,
+	  WAIT_FIRST, 3, false, false, 12 },
 	{ "one device: the reader copies, then checks", READER_COPIES, QUEUE_AHEAD, 1, false, false, 8 },
 	{ "one device: signals and waits on the legacy stream", BY_KERNEL, QUEUE_AHEAD, 0, false, false, 8 },
-	{ "one device: names and returns in stream order instead of timelines", BY_KERNEL, BY_NAME, 2, false, false, 3 },
+	{ "one device: names and returns in stream order instead of timelines", BY_KERNEL, BY_NAME, 2, false, false,
+	  3 },
 	{ "two devices: kernels read the peer's memory", BY_KERNEL, QUEUE_AHEAD, 1, true, false, 20 },
-	{ "two devices: kernels write the peer's memory, three streams, waits before signals", BY_KERNEL, WAIT_FIRST,
-	  3, true, true, 20 },
+	{ "two devices: kernels write the peer's memory, three streams, waits before signals", BY_KERNEL, WAIT_FIRST, 3,
+	  true, true, 20 },
 	{ "two devices: the writer copies into the peer's memory", WRITER_COPIES, QUEUE_AHEAD, 1, true, true, 20 },
 };
 
@@ -84,7 +86,8 @@ static const char *name_of(bool ping, const char *what, uint64_t round)
 {
 	static char name[GPUB_NAME_MAX + 1];
 
-	snprintf(name, sizeof name, "%u/%s/%s/%" PRIu64, (unsigned)(end.handover - handovers), ping ? "ping" : "pong", what, round);
+	snprintf(name, sizeof name, "%u/%s/%s/%" PRIu64, (unsigned)(end.handover - handovers), ping ? "ping" : "pong",
+		 what, round);
 	return name;
 }
 
@@ -220,8 +223,9 @@ static int await_written(uint64_t round)
 }
 
 /*
- * The name is unlinked while the check is queued or runs, and nothing here waits for that but for the bound of WINDOW. Some
- * checks are late: memory that served another buffer before the return in stream order would be zeroed before they read it.
+ * The name is unlinked while the check is queued or runs, and nothing here waits for that but for the bound of WINDOW.
+ * Some checks are late: memory that served another buffer before the return in stream order would be zeroed before they
+ * read it.
  */
 static int take_round(uint64_t round)
 {
@@ -239,7 +243,8 @@ static int take_round(uint64_t round)
 	if (!error)
 		error = gpub_return_on(&data, end.stream[1]);
 	if (!error && !end.waits)
-		error = await_written(round); /* the writer has acquired what is unlinked next, but the check is too early */
+		/* the writer has acquired what is unlinked next, but the check is too early */
+		error = await_written(round);
 	return error ? error : gpub_unlink(client, name_of(!end.is_ping, "data", round));
 }
 
@@ -277,8 +282,10 @@ static int open_memory(int own_device, int peer_device)
 		error = make_private(name_of(end.is_ping, "copied", 0), SIZE, &end.copied);
 	if (error || end.handover->how == BY_NAME)
 		return error;
-	error = make(name_of(end.is_ping, "data", 0), end.handover->at_reader ? peer_device : own_device, SIZE, GPUB_TIMELINE);
-	return error ? error : gpub_acquire(client, name_of(end.is_ping, "data", 0), GPUB_READ | GPUB_WRITE, 0, &end.out);
+	error = make(name_of(end.is_ping, "data", 0), end.handover->at_reader ? peer_device : own_device, SIZE,
+		     GPUB_TIMELINE);
+	return error ? error :
+		       gpub_acquire(client, name_of(end.is_ping, "data", 0), GPUB_READ | GPUB_WRITE, 0, &end.out);
 }
 
 /* -ENODEV: there is no second device, or it does not reach the first one's memory. */
@@ -340,8 +347,8 @@ static int give(uint64_t round, void *stream)
 }
 
 /*
- * Rounds order.value to order.size. On several streams the timelines alone order this process's own rounds: each waits for the
- * peer's round, which waited for this process's round before, on another stream.
+ * Rounds order.value to order.size. On several streams the timelines alone order this process's own rounds: each waits
+ * for the peer's round, which waited for this process's round before, on another stream.
  */
 static int do_rounds(const struct order *order)
 {
@@ -431,10 +438,11 @@ static const char *side_of(const struct puppet *puppet)
 static void heed(const struct handover *handover, const struct puppet *puppet)
 {
 	if (puppet->last.result == -ETIME)
-		bail_out("%s: %s waits for a later round, and the timeline stays at %" PRIu64, handover->what, side_of(puppet),
-			 puppet->last.value);
+		bail_out("%s: %s waits for a later round, and the timeline stays at %" PRIu64, handover->what,
+			 side_of(puppet), puppet->last.value);
 	if (puppet->last.result)
-		bail_out("%s: %s: %s: %s", handover->what, side_of(puppet), strerror(-puppet->last.result), puppet->last.text);
+		bail_out("%s: %s: %s: %s", handover->what, side_of(puppet), strerror(-puppet->last.result),
+			 puppet->last.text);
 }
 
 static void both(const struct handover *handover, struct order order)
@@ -504,10 +512,11 @@ static struct verdict verdict_of(struct puppet *puppet)
 static void explain(const struct puppet *puppet, const struct verdict *verdict)
 {
 	if (verdict->stale)
-		printf("# %s read %" PRIu64 " stale words: first in round %" PRIu64 ", word %" PRIu64 ": expected %#" PRIx64
-		       ", found %#" PRIx64 ", which is word %u of round %u\n",
-		       side_of(puppet), verdict->stale, verdict->round, verdict->index, stamp_word(verdict->round, verdict->index),
-		       verdict->found, (unsigned)verdict->found, (unsigned)(verdict->found >> 32));
+		printf("# %s read %" PRIu64 " stale words: first in round %" PRIu64 ", word %" PRIu64
+		       ": expected %#" PRIx64 ", found %#" PRIx64 ", which is word %u of round %u\n",
+		       side_of(puppet), verdict->stale, verdict->round, verdict->index,
+		       stamp_word(verdict->round, verdict->index), verdict->found, (unsigned)verdict->found,
+		       (unsigned)(verdict->found >> 32));
 }
 
 static double seconds(void)
@@ -549,8 +558,8 @@ static void test_handover(const struct handover *handover, uint64_t rounds, bool
 	int64_t made = status_counter(&broker, "allocations_made");
 	uint64_t stale = run(handover, rounds, broken);
 
-	POINT(!stale, "%s: %" PRIu64 " rounds, %" PRIu64 " hand-overs of 1 MiB, %" PRIu64 " stale words", handover->what, rounds,
-	      2 * rounds, stale);
+	POINT(!stale, "%s: %" PRIu64 " rounds, %" PRIu64 " hand-overs of 1 MiB, %" PRIu64 " stale words",
+	      handover->what, rounds, 2 * rounds, stale);
 	if (handover->how != BY_NAME)
 		return;
 	made = status_counter(&broker, "allocations_made") - made;

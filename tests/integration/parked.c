@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parked.c - one of two workers whose streams wait for each other's timelines: what do waiting streams hold up? Run by parked.sh.
+ * parked.c - one of two workers whose streams wait for each other's timelines: what do waiting streams hold up? Run by
+ * parked.sh.
  *
  *   parked WAITING OTHERS [first]
  *
- * So many streams wait for the other worker. Then so many others have a kernel and a signal each, and the worker says how many
- * of them came to their end meanwhile. Last it signals what the other worker's streams wait for, on a stream that waits for
- * nothing; with "first" before it waits. Exit 3: that signal does not land, since it is held up. A stream that is held up cannot
- * be synchronised, so nothing here does; CUDA loads its kernel before anything waits. By the public interface alone.
+ * So many streams wait for the other worker. Then so many others have a kernel and a signal each, and the worker says
+ * how many of them came to their end meanwhile. Last it signals what the other worker's streams wait for, on a stream
+ * that waits for nothing; with "first" before it waits. Exit 3: that signal does not land, since it is held up. A
+ * stream that is held up cannot be synchronised, so nothing here does; CUDA loads its kernel before anything waits. By
+ * the public interface alone.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -65,7 +67,10 @@ static void work(const gpub_lease *lease, uint64_t value, void *stream)
 	need(gpub_signal_on(lease, value, stream), "a signal");
 }
 
-/* All that has to be there or loaded before a stream waits: each timeline is at 1 then, and the other worker's is known. */
+/*
+ * All that has to be there or loaded before a stream waits: each timeline is at 1 then, and the other worker's is
+ * known.
+ */
 static void prepare(unsigned others)
 {
 	void *warm = stream_new();
@@ -166,7 +171,8 @@ static void run(unsigned waiting, unsigned others, bool first)
 
 int main(int argc, char **argv)
 {
-	unsigned waiting = argc > 2 ? (unsigned)atoi(argv[1]) : STREAMS_MAX, others = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+	unsigned waiting = argc > 2 ? (unsigned)atoi(argv[1]) : STREAMS_MAX,
+		 others = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
 	const char *number = getenv("GPUBROKER_RANK");
 
 	if (!number || waiting >= STREAMS_MAX || others > STREAMS_MAX)

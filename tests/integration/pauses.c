@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pauses.c - how often the service thread looks for what it can let go of: ever more rarely while the device is busy, from the
- * beginning again when another buffer is unlinked, and not at all when nothing is due.
+ * pauses.c - how often the service thread looks for what it can let go of: ever more rarely while the device is busy,
+ * from the beginning again when another buffer is unlinked, and not at all when nothing is due.
  *
  * The pauses are what the thread asks of poll(), which this program has in the library's stead.
  */
@@ -69,7 +69,9 @@ static bool doubled(uint64_t from)
 	return true;
 }
 
-/* All in one mapping, which one lease keeps open; what is returned on the stream lands once the timeline is signalled. */
+/*
+ * All in one mapping, which one lease keeps open; what is returned on the stream lands once the timeline is signalled.
+ */
 static void prepare(void)
 {
 	static const char *const names[] = { "x", "y" };
@@ -107,7 +109,8 @@ int main(void)
 	prepare();
 	POINT(!ask(&a, do_count, .timeout = 1), "where nothing is due the service thread sleeps until it is told");
 	ask(&b, do_unlink, .name = "x");
-	POINT(SOON(ask(&a, do_count, .timeout = 128) >= 2) && doubled(0), "what the device is busy with is looked at ever more rarely");
+	POINT(SOON(ask(&a, do_count, .timeout = 128) >= 2) && doubled(0),
+	      "what the device is busy with is looked at ever more rarely");
 	ask(&a, do_count);
 	before = a.last.value;
 	POINT(SOON(ask(&a, do_count, .timeout = 128, .size = before) >= 1) &&

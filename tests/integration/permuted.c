@@ -2,8 +2,8 @@
 /*
  * permuted.c - two workers that see the same two devices in opposite orders. permuted.sh starts it.
  *
- * Rank 0 makes a buffer on each of its devices, and writes into each its device's UUID and a pattern. Rank 1 leases both
- * buffers on both of its devices, compares, and writes a word from each; rank 0 reads those. Prints "ok WHAT" or
+ * Rank 0 makes a buffer on each of its devices, and writes into each its device's UUID and a pattern. Rank 1 leases
+ * both buffers on both of its devices, compares, and writes a word from each; rank 0 reads those. Prints "ok WHAT" or
  * "not ok WHAT" for each thing it holds, and exits 1 when it could not go on.
  */
 #include <stdbool.h>

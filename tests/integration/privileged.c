@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * privileged.c - the library in a program with more rights than who starts it: the environment leads it to no server, loads
- * no module into it, and is named in the message as ignored; and the server of who started it is not its own user's.
+ * privileged.c - the library in a program with more rights than who starts it: the environment leads it to no server,
+ * loads no module into it, and is named in the message as ignored; and the server of who started it is not its own
+ * user's.
  *
- * A user starts a set-user-ID and a set-group-ID copy of this program, with variables that lead to a server and a module of that
- * user's. Only root can make such copies.
+ * A user starts a set-user-ID and a set-group-ID copy of this program, with variables that lead to a server and a
+ * module of that user's. Only root can make such copies.
  */
 #include <errno.h>
 #include <signal.h>
@@ -50,7 +51,8 @@ static void test_without_rights(void)
 {
 	int error = RUN(plain, .variable = "GPUBROKER", .value = lure);
 
-	POINT(error == -ECONNRESET && lure_caught(caught) == 1, "without rights of its own it goes where GPUBROKER says");
+	POINT(error == -ECONNRESET && lure_caught(caught) == 1,
+	      "without rights of its own it goes where GPUBROKER says");
 	error = RUN(plain, .variable = "XDG_RUNTIME_DIR", .value = directory);
 	POINT(error == -ECONNRESET && lure_caught(caught) == 1, "and to the user's own server");
 	error = RUN(plain, .variable = "NVIDIA_DRA_LOCAL_IPC_DIR", .value = directory);
@@ -70,15 +72,21 @@ static void test_address(const char *program, const char *kind)
 	POINT(!lure_caught(caught), "nor to one below NVIDIA_DRA_LOCAL_IPC_DIR");
 	error = RUN(program, .address = lure);
 	POINT(error == -EPERM, "and does not trust its caller's server where it is led to it otherwise");
-	/* a connection comes before the question who serves there; it is noted when it is accepted, maybe behind the program's end */
+	/*
+	 * a connection comes before the question who serves there; it is noted when it is accepted, maybe behind the
+	 * program's end
+	 */
 	if (!SOON(lure_caught(caught)))
 		bail_out("the server that leads astray was not reached");
 }
 
 static void test_broker(void)
 {
-	const struct privileged_order order = { .deed = PRIVILEGED_MODULE, .address = broker.address, .module = LURE_MODULE,
-						.variable = "GPUBROKER_MODULE_PATH", .value = directory };
+	const struct privileged_order order = { .deed = PRIVILEGED_MODULE,
+						.address = broker.address,
+						.module = LURE_MODULE,
+						.variable = "GPUBROKER_MODULE_PATH",
+						.value = directory };
 	const char *build = getenv("top_builddir");
 	char modules[4096];
 	int error;
@@ -128,7 +136,8 @@ int main(int argc, char **argv)
 		return status;
 	harness_begin("privileged", 120);
 	if (geteuid() || on_cuda()) {
-		printf("1..0 # SKIP root alone can make programs with rights of their own, and the host device needs no driver\n");
+		printf("1..0 # SKIP root alone can make programs with rights of their own, and the host device needs "
+		       "no driver\n");
 		return 0;
 	}
 	if (!copies_made()) {

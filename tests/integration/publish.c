@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * publish.c - gpub_seal, gpub_rename, gpub_wait_newer: from a buffer that one process writes to a version that all read, while others
- * read, write, wait and die.
+ * publish.c - gpub_seal, gpub_rename, gpub_wait_newer: from a buffer that one process writes to a version that all
+ * read, while others read, write, wait and die.
  */
 #include <errno.h>
 #include <string.h>
@@ -68,7 +68,8 @@ static int do_refuse(const struct order *order)
 	REFUSE(gpub_rename(client, "own", "/", 0), -EINVAL);
 	REFUSE(gpub_rename(client, "own", "new", 4), -EINVAL);
 	REFUSE(gpub_rename(client, "own", "other", 0), -EEXIST);
-	REFUSE(gpub_wait_newer(client, "own", 1u << 20, 0, &info), -ETIMEDOUT); /* none had it yet, and nobody is told that */
+	/* none had it yet, and nobody is told that */
+	REFUSE(gpub_wait_newer(client, "own", 1u << 20, 0, &info), -ETIMEDOUT);
 	REFUSE(gpub_wait_newer(client, "own", generation("own"), 0, &info), -ETIMEDOUT);
 	REFUSE(gpub_wait_newer(client, "own", generation("own"), 10, &info), -ETIMEDOUT);
 	REFUSE(gpub_wait_newer(client, "none", 0, 0, &info), -ENOENT);
@@ -87,7 +88,8 @@ static void seals(void)
 	ask(&a, do_create, .name = "own", .size = 4096);
 	ask(&a, do_create, .name = "other", .size = 4096);
 	ask(&a, do_seal_own);
-	POINT(!a.last.result, "a sealed buffer gives no lease that writes, and none can be renewed (line %d)", a.last.result);
+	POINT(!a.last.result, "a sealed buffer gives no lease that writes, and none can be renewed (line %d)",
+	      a.last.result);
 	ask(&a, do_refuse);
 	POINT(!a.last.result, "a seal, a rename, a wait that make no sense are refused (line %d)", a.last.result);
 
@@ -99,7 +101,8 @@ static void seals(void)
 
 	ask(&a, do_create, .name = "third", .size = 4096);
 	ask(&b, do_acquire, .name = "third", .rights = GPUB_READ, .slot = 2);
-	POINT(!ask(&b, do_acquire, .name = "third", .rights = GPUB_WRITE, .slot = 3), "a process that reads a buffer may write it later");
+	POINT(!ask(&b, do_acquire, .name = "third", .rights = GPUB_WRITE, .slot = 3),
+	      "a process that reads a buffer may write it later");
 	POINT(ask(&a, do_seal, .name = "third") == -EBUSY && strstr(a.last.text, "may write 'third'"),
 	      "while it may, nobody seals the buffer: %s", a.last.text);
 	ask(&b, do_return, .slot = 2);
@@ -137,9 +140,11 @@ static void renames(void)
 	first = b.last.value;
 	tell(&b, do_newer, .name = "v", .value = first, .timeout = -1);
 	POINT(SOON(status_number(&broker, "waiting") == 1), "who has the newest version waits for the next");
-	POINT(!ask(&a, do_rename, .name = "v.new v", .flags = GPUB_REPLACE), "a buffer takes the name of another in one step");
+	POINT(!ask(&a, do_rename, .name = "v.new v", .flags = GPUB_REPLACE),
+	      "a buffer takes the name of another in one step");
 	POINT(!receive(&b) && b.last.value > first, "who waited is told: the generation goes up");
-	POINT(SOON(status_holders(&broker, "v", b.pid) == 2), "who holds it under the earlier name, and who the replaced one, is shown");
+	POINT(SOON(status_holders(&broker, "v", b.pid) == 2),
+	      "who holds it under the earlier name, and who the replaced one, is shown");
 	ask(&b, do_read);
 	POINT(b.last.value == 1, "a lease of the replaced buffer stays what it was");
 	ask(&b, do_read, .slot = 1);
@@ -150,7 +155,8 @@ static void renames(void)
 	POINT(b.last.value == 2, "the name means the new buffer");
 	POINT(ask(&b, do_is_newest, .name = "v", .slot = 2) == 1 && !ask(&b, do_is_newest, .name = "v", .slot = 1),
 	      "a lease knows its generation");
-	POINT(ask(&b, do_acquire, .name = "v.new", .rights = GPUB_READ, .slot = 3) == -ENOENT, "the name that it had means nothing");
+	POINT(ask(&b, do_acquire, .name = "v.new", .rights = GPUB_READ, .slot = 3) == -ENOENT,
+	      "the name that it had means nothing");
 	ask(&b, do_return, .slot = 1);
 	POINT(ask(&b, do_renew, .slot = 1) == -ESTALE, "a lease by that name cannot be renewed");
 	ask(&b, do_return);
@@ -203,12 +209,13 @@ static void timelines(void)
 	ask(&b, do_acquire, .name = "t", .rights = GPUB_READ);
 	ask(&a, do_signal, .value = 1);
 	ask(&a, do_rename, .name = "t u");
-	POINT(!ask(&a, do_signal, .value = 2) && !ask(&a, do_sync), "the writer goes on with a lease of before the rename");
-	POINT(!ask(&b, do_acquire, .name = "u", .rights = GPUB_READ, .slot = 1) && !ask(&b, do_wait, .value = 2, .slot = 1) &&
-		      !ask(&b, do_sync),
+	POINT(!ask(&a, do_signal, .value = 2) && !ask(&a, do_sync),
+	      "the writer goes on with a lease of before the rename");
+	POINT(!ask(&b, do_acquire, .name = "u", .rights = GPUB_READ, .slot = 1) &&
+		      !ask(&b, do_wait, .value = 2, .slot = 1) && !ask(&b, do_sync),
 	      "who acquires the new name sees the timeline");
-	POINT(!ask(&a, do_acquire, .name = "u", .rights = GPUB_WRITE, .slot = 1) && !ask(&a, do_signal, .value = 3, .slot = 1) &&
-		      !ask(&a, do_sync),
+	POINT(!ask(&a, do_acquire, .name = "u", .rights = GPUB_WRITE, .slot = 1) &&
+		      !ask(&a, do_signal, .value = 3, .slot = 1) && !ask(&a, do_sync),
 	      "and its writer writes it by that, too");
 	POINT(!ask(&b, do_wait, .value = 3) && !ask(&b, do_sync), "which a lease of before the rename sees");
 	puppet_kill(&a);

@@ -3,8 +3,8 @@
  * reset-races.c - a reset of the device is noticed by one thread while another is in the middle of a call, or while the
  * library is in the middle of a close or an open: nobody is given what is gone, and nothing is kept.
  *
- * The middle is a function of the device that the library calls there. It is replaced in the puppet by one that has the other
- * thread's part done first. Of the host device alone.
+ * The middle is a function of the device that the library calls there. It is replaced in the puppet by one that has the
+ * other thread's part done first. Of the host device alone.
  */
 #include <string.h>
 
@@ -142,7 +142,10 @@ static int do_reset_at_open(const struct order *order)
 	return 0;
 }
 
-/* The epoch that the handle was opened in; the device is reset behind that, and all that is listed then is looked through. */
+/*
+ * The epoch that the handle was opened in; the device is reset behind that, and all that is listed then is looked
+ * through.
+ */
 static uint64_t epoch_before_notice(int ordinal)
 {
 	uint64_t epoch = device_host.epoch(ordinal);
@@ -191,8 +194,8 @@ static void begin(void)
 	puppet_start(&a, &broker);
 	ask(&a, do_create, .name = "x", .flags = GPUB_TIMELINE);
 	ask(&a, do_create, .name = "y");
-	if (ask(&a, do_acquire, .name = "x") || ask(&a, do_acquire, .name = "y", .slot = 1) || ask(&a, do_write, .value = VALUE) ||
-	    ask(&a, do_return) || ask(&a, do_return, .slot = 1))
+	if (ask(&a, do_acquire, .name = "x") || ask(&a, do_acquire, .name = "y", .slot = 1) ||
+	    ask(&a, do_write, .value = VALUE) || ask(&a, do_return) || ask(&a, do_return, .slot = 1))
 		bail_out("no leases: %s", a.last.text);
 }
 
@@ -222,7 +225,8 @@ static void test_renew_behind_stream(void)
 	ask(&a, do_sync);
 	ask(&a, do_reset);
 	ask(&a, do_notice_at_epoch);
-	POINT(!ask(&a, do_renew) && !ask(&a, do_return), "invariant 8: nor does one of a lease that was returned on a stream");
+	POINT(!ask(&a, do_renew) && !ask(&a, do_return),
+	      "invariant 8: nor does one of a lease that was returned on a stream");
 	end();
 }
 
@@ -231,7 +235,8 @@ static void test_acquire(void)
 	begin();
 	ask(&a, do_reset);
 	ask(&a, do_notice_at_epoch);
-	POINT(!ask(&a, do_acquire, .name = "x", .slot = 2) && !ask(&a, do_return, .slot = 2), "invariant 8: nor does an acquire");
+	POINT(!ask(&a, do_acquire, .name = "x", .slot = 2) && !ask(&a, do_return, .slot = 2),
+	      "invariant 8: nor does an acquire");
 	end();
 }
 

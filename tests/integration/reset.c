@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reset.c - the program resets its device (cudaDeviceReset): no lease of what is gone is given out, what was held is refused,
- * what is acquired afterwards works, and the broker's accounting is exact.
+ * reset.c - the program resets its device (cudaDeviceReset): no lease of what is gone is given out, what was held is
+ * refused, what is acquired afterwards works, and the broker's accounting is exact.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -138,8 +138,8 @@ static void begin(void)
 	ask(&a, do_create, .name = "x");
 	ask(&a, do_create, .name = "y", .flags = GPUB_TIMELINE);
 	if (ask(&a, do_acquire, .name = "x") || ask(&a, do_acquire, .name = "y", .slot = 1) ||
-	    ask(&a, do_write, .value = VALUE) || ask(&a, do_write, .slot = 1, .value = VALUE) || ask(&a, do_return, .slot = 1) ||
-	    ask(&b, do_acquire, .name = "x"))
+	    ask(&a, do_write, .value = VALUE) || ask(&a, do_write, .slot = 1, .value = VALUE) ||
+	    ask(&a, do_return, .slot = 1) || ask(&b, do_acquire, .name = "x"))
 		bail_out("no leases: %s", a.last.text);
 }
 
@@ -154,10 +154,12 @@ static void test_acquire(void)
 {
 	begin();
 	POINT(!ask(&a, do_reset), "the device is reset");
-	POINT(!ask(&a, do_acquire, .name = "y", .slot = 2) && reads(&a, 2), "invariant 8: what is acquired then is mapped anew");
+	POINT(!ask(&a, do_acquire, .name = "y", .slot = 2) && reads(&a, 2),
+	      "invariant 8: what is acquired then is mapped anew");
 	POINT(SOON(status_counter(&broker, "mappings_closed") == 2 && !status_holders(&broker, "x", a.pid)),
 	      "invariant 10: what was mapped before is given back");
-	POINT(ask(&a, do_return) == -ESTALE && strstr(a.last.text, "reset"), "what was held is refused: %s", a.last.text);
+	POINT(ask(&a, do_return) == -ESTALE && strstr(a.last.text, "reset"), "what was held is refused: %s",
+	      a.last.text);
 	POINT(ask(&a, do_return_on) == -ESTALE, "also on a stream");
 	POINT(!ask(&a, do_renew) && reads(&a, 0), "and can be renewed");
 	POINT(!ask(&a, do_stream) && !ask(&a, do_return_on) && !ask(&a, do_return_on, .slot = 2) && !ask(&a, do_sync) &&
@@ -179,7 +181,8 @@ static void test_renew(void)
 		      !ask(&a, do_renew, .slot = 3) && reads(&a, 3),
 	      "a redeemed lease is renewed");
 	ask(&a, do_return, .slot = 3);
-	POINT(!ask(&a, do_reset) && ask(&a, do_renew, .slot = 3) == -ESTALE, "but not over a reset: it has no name to ask for");
+	POINT(!ask(&a, do_reset) && ask(&a, do_renew, .slot = 3) == -ESTALE,
+	      "but not over a reset: it has no name to ask for");
 	end();
 }
 
@@ -208,7 +211,10 @@ static void test_unlinked(void)
 	end();
 }
 
-/* It waits for a value that nobody signals, so the return behind it never lands. CUDA's reset waits for it, too: for ever. */
+/*
+ * It waits for a value that nobody signals, so the return behind it never lands. CUDA's reset waits for it, too: for
+ * ever.
+ */
 static void test_parked(void)
 {
 	begin();
@@ -219,7 +225,8 @@ static void test_parked(void)
 	ask(&a, do_stream);
 	POINT(!ask(&a, do_park, .slot = 1) && !ask(&a, do_return_on) && !ask(&a, do_unlink, .name = "x"),
 	      "a return does not land, for its stream is parked");
-	POINT(!ask(&a, do_reset) && SOON(!status_buffers(&broker, "x", NULL)), "the closer notices the reset that ends it");
+	POINT(!ask(&a, do_reset) && SOON(!status_buffers(&broker, "x", NULL)),
+	      "the closer notices the reset that ends it");
 	POINT(!ask(&a, do_drain, .name = "y", .timeout = 10000), "invariant 2: a drain waits for nothing that is gone");
 	end();
 }
@@ -255,8 +262,8 @@ static void test_late_return(void)
 	      "a return is on its way on another device when this one is reset");
 	POINT(!ask(&a, do_turns, .value = TURNS) && SOON(!status_holders(&broker, "x", a.pid)),
 	      "invariant 10: what it returned is given back without it, and what is acquired then is closed");
-	POINT(!ask(&b, do_stream) && !ask(&b, do_acquire, .name = "y", .slot = 1) && !ask(&b, do_signal, .slot = 1, .value = 7) &&
-		      !ask(&a, do_sync_late),
+	POINT(!ask(&b, do_stream) && !ask(&b, do_acquire, .name = "y", .slot = 1) &&
+		      !ask(&b, do_signal, .slot = 1, .value = 7) && !ask(&a, do_sync_late),
 	      "it lands");
 	tell(&a, do_turns, .value = TURNS);
 	POINT(SOON(puppet_answered(&a)) && !receive(&a) && SOON(!status_holders(&broker, "x", a.pid)),
@@ -268,7 +275,8 @@ static void test_timeline(void)
 {
 	begin();
 	ask(&a, do_stream);
-	POINT(!ask(&a, do_acquire, .name = "y", .slot = 1) && !ask(&a, do_signal, .slot = 1, .value = 5) && !ask(&a, do_sync),
+	POINT(!ask(&a, do_acquire, .name = "y", .slot = 1) && !ask(&a, do_signal, .slot = 1, .value = 5) &&
+		      !ask(&a, do_sync),
 	      "a timeline's writer");
 	POINT(!ask(&a, do_reset) && !ask(&a, do_stream) && !ask(&a, do_acquire, .name = "y", .slot = 1) &&
 		      !ask(&a, do_signal, .slot = 1, .value = 6) && !ask(&a, do_wait, .slot = 1, .value = 6) &&

@@ -56,7 +56,8 @@ static void test_own(void)
 {
 	begin();
 	use(&a);
-	POINT(!ask(&a, do_drain, .name = "x", .timeout = 10000), "a drain lets go of what its own process has returned");
+	POINT(!ask(&a, do_drain, .name = "x", .timeout = 10000),
+	      "a drain lets go of what its own process has returned");
 	end("one process");
 }
 

@@ -188,8 +188,8 @@ static bool ended_and_clean(const char *name)
 }
 
 /*
- * When this is back the puppet's service thread has looked at each unlinked buffer of which it knows: two more of them, made
- * before by prepare_look(), go one after the other, and the second only in a pass that begins behind the first's.
+ * When this is back the puppet's service thread has looked at each unlinked buffer of which it knows: two more of them,
+ * made before by prepare_look(), go one after the other, and the second only in a pass that begins behind the first's.
  */
 static const char *const scans[] = { "look/1", "look/2" };
 
@@ -294,7 +294,8 @@ static void test_sharing(void)
 	POINT(counter("mappings_opened") == opened + 1, "they are one mapping");
 	if (!on_cuda())
 		ask(&a, do_fail_opens);
-	POINT(places_are_apart(&a), "they do not overlap, are aligned to 256 bytes, and have the size that they were made with");
+	POINT(places_are_apart(&a),
+	      "they do not overlap, are aligned to 256 bytes, and have the size that they were made with");
 	POINT(all(&b, do_acquire) && places_are_apart(&b) && counter("mappings_opened") == opened + 2,
 	      "a second process opens them once, too");
 	POINT(all_valued(&a, do_fill) && all_valued(&b, do_look) && !with(&b, do_fill, 3, 0x77) &&
@@ -326,7 +327,8 @@ static void test_kinds(void)
 		      !ask(&a, do_make, .name = "alone2", .flags = GPUB_DEDICATED) && objects() == 5,
 	      "GPUB_DEDICATED shares with nothing, another such least of all");
 	POINT(!ask(&a, do_make, .name = "large", .size = LARGE) && objects() == 6, "so does what is large");
-	POINT(!ask(&a, do_make, .name = "again", .flags = GPUB_EPHEMERAL) && objects() == 6, "flags else make no difference");
+	POINT(!ask(&a, do_make, .name = "again", .flags = GPUB_EPHEMERAL) && objects() == 6,
+	      "flags else make no difference");
 	end();
 }
 
@@ -339,10 +341,12 @@ static void test_chmod(void)
 	      "a buffer that shares its memory keeps its mode: EBUSY says how to fix it");
 	POINT(!ask(&a, do_chmod, .name = "x", .value = 0600), "the mode that it has it can be given");
 	ask(&a, do_make, .name = "alone", .flags = GPUB_DEDICATED);
-	POINT(!ask(&a, do_chmod, .name = "alone", .value = 0640), "one that was made with GPUB_DEDICATED can be changed");
+	POINT(!ask(&a, do_chmod, .name = "alone", .value = 0640),
+	      "one that was made with GPUB_DEDICATED can be changed");
 	ask(&b, do_acquire, .name = "y");
 	ask(&a, do_unlink, .name = "y");
-	POINT(ask(&a, do_chmod, .name = "x", .value = 0640) == -EBUSY, "the other's bytes are in the way also without its name");
+	POINT(ask(&a, do_chmod, .name = "x", .value = 0640) == -EBUSY,
+	      "the other's bytes are in the way also without its name");
 	return_behind_work(&b, 0);
 	POINT(SOON(!ask(&a, do_chmod, .name = "x", .value = 0640)), "once they are gone the last one can be changed");
 	POINT(!ask(&a, do_make, .name = "y") && objects() == 3 && !ask(&a, do_make, .name = "z", .value = 0640) &&
@@ -364,14 +368,15 @@ static void test_tickets(void)
 	POINT(ask(&a, do_issue, .name = "x", .value = 4001) == -EBUSY && strstr(a.last.text, "GPUB_DEDICATED"),
 	      "there is no ticket for another user to memory that is shared");
 	opened = counter("mappings_opened");
-	POINT(!ask(&a, do_issue, .name = "x", .value = geteuid()) && !ask(&b, do_redeem) && !ask(&b, do_look, .value = 5) &&
-		      counter("mappings_opened") == opened + 1,
+	POINT(!ask(&a, do_issue, .name = "x", .value = geteuid()) && !ask(&b, do_redeem) &&
+		      !ask(&b, do_look, .value = 5) && counter("mappings_opened") == opened + 1,
 	      "one for its owner opens it, with a mapping of its own");
 	POINT(ask(&b, do_redeem) == -EKEYREJECTED, "once");
 	ask(&b, do_return);
 	POINT(!ask(&b, do_trim) && !ask(&b, do_fill, .slot = 1, .value = 9) && !ask(&a, do_look, .value = 5),
 	      "that is closed on its own: the other mapping is still held");
-	POINT(!ask(&a, do_issue, .name = "x", .value = GPUB_ANY_USER) && !ask(&b, do_redeem) && !ask(&b, do_look, .value = 5),
+	POINT(!ask(&a, do_issue, .name = "x", .value = GPUB_ANY_USER) && !ask(&b, do_redeem) &&
+		      !ask(&b, do_look, .value = 5),
 	      "one for anybody opens it for its owner's processes");
 	end();
 }
@@ -389,7 +394,8 @@ static void test_trim(void)
 	      "a trim leaves the memory mapped of which one buffer is held");
 	POINT(all_valued(&b, do_acquire) && all_valued(&b, do_look), "the others are as they were");
 	with(&a, do_return, 4, 0);
-	POINT(!ask(&a, do_trim) && SOON(!status_holders(&broker, NULL, a.pid)), "when that is returned, too, it is closed");
+	POINT(!ask(&a, do_trim) && SOON(!status_holders(&broker, NULL, a.pid)),
+	      "when that is returned, too, it is closed");
 	POINT(all(&a, do_acquire) && all_valued(&a, do_look), "and opened again");
 	end();
 }
@@ -439,7 +445,8 @@ static void test_pool(void)
 	POINT(ended_and_clean("x") && objects() == 1, "without a name it is kept, as it is mapped");
 	ask(&a, do_trim);
 	ask(&b, do_trim);
-	POINT(SOON(status_counter(&broker, "mappings_closed") == 2) && SOON(status_counter(&broker, "allocations_freed") == 1) &&
+	POINT(SOON(status_counter(&broker, "mappings_closed") == 2) &&
+		      SOON(status_counter(&broker, "allocations_freed") == 1) &&
 		      (on_cuda() || memory_objects(&broker) == 1),
 	      "closed by all it goes into the pool");
 	POINT(!ask(&a, do_make, .name = "y", .size = LARGE) && (on_cuda() || objects() == 1),
@@ -532,7 +539,8 @@ static void test_unordered_return(void)
 	ask(&b, do_acquire, .name = "y");
 	tell(&a, do_trim);
 	status_stable(&broker, &b);
-	POINT(!puppet_answered(&a) && status_holders(&broker, "x", a.pid) == 1, "a trim asks the device, and waits for it");
+	POINT(!puppet_answered(&a) && status_holders(&broker, "x", a.pid) == 1,
+	      "a trim asks the device, and waits for it");
 	unpark();
 	POINT(!receive(&a) && SOON(gone("x")), "then it is");
 	POINT(!ask(&b, do_look), "invariant 6: what was made meanwhile is zeros");
@@ -554,7 +562,8 @@ static void test_unordered_return_closer(void)
 	ask(&a, do_flags, .flags = GPUB_BACKGROUND_CLOSE);
 	POINT(ended_and_clean("x"), "the closer asks the device, and lets go of what was returned unordered");
 	POINT(counter("mappings_closed") == 0, "and leaves the memory mapped for the one that is held");
-	POINT(!ask(&b, do_make, .name = "y") && !ask(&a, do_acquire, .name = "y") && place(&a, 0) == at && !ask(&a, do_look),
+	POINT(!ask(&b, do_make, .name = "y") && !ask(&a, do_acquire, .name = "y") && place(&a, 0) == at &&
+		      !ask(&a, do_look),
 	      "invariant 6: the next one is there, of zeros");
 	end();
 }
@@ -606,7 +615,8 @@ static void test_held_elsewhere(bool dies)
 	}
 	POINT(SOON(gone("x") && status_counter(&broker, "ranges_cleaned") == 1), "when that one %s it ends",
 	      dies ? "dies" : "has returned it, too,");
-	POINT(!ask(&a, do_make, .name = "z") && !ask(&a, do_acquire, .name = "z") && place(&a, 0) == at && !ask(&a, do_look),
+	POINT(!ask(&a, do_make, .name = "z") && !ask(&a, do_acquire, .name = "z") && place(&a, 0) == at &&
+		      !ask(&a, do_look),
 	      "invariant 6: the next one is there, of zeros");
 	end();
 }
@@ -623,7 +633,8 @@ static void test_creator_dies(void)
 	ask(&a, do_acquire, .name = "kept");
 	puppet_kill(&b);
 	b.pid = 0;
-	POINT(SOON(gone("brief") && status_counter(&broker, "ranges_cleaned") == 1), "an ephemeral one goes with its creator");
+	POINT(SOON(gone("brief") && status_counter(&broker, "ranges_cleaned") == 1),
+	      "an ephemeral one goes with its creator");
 	POINT(!ask(&a, do_look, .value = 0x11), "the one beside it stays");
 	POINT(!ask(&a, do_make, .name = "next") && !ask(&a, do_acquire, .name = "next", .slot = 1) &&
 		      !ask(&a, do_look, .slot = 1) && counter("mappings_opened") == 2,

@@ -65,7 +65,9 @@ static void *holder(void *argument)
 	for (unsigned round = 0; !atomic_load(&over); round++) {
 		int error;
 
-		/* the driver's lock is not fair: a close waits for as long as others call it without a pause (facts.md) */
+		/*
+		 * the driver's lock is not fair: a close waits for as long as others call it without a pause (facts.md)
+		 */
 		if (on_cuda())
 			usleep(200);
 		/* there are so many slots; what goes back on a stream must get there some time */
@@ -147,7 +149,8 @@ static void test_fight(unsigned flags, const char *pool, const char *what)
 	      THREADS);
 	POINT(!receive(&b) && b.last.value > CHURNS, "%s: and as many in a second process", what);
 	printf("# held %llu and %llu times\n", (unsigned long long)a.last.value, (unsigned long long)b.last.value);
-	POINT(SOON(!status_holders(&broker, NULL, 0)), "invariant 10: %s: nothing is held when all have returned", what);
+	POINT(SOON(!status_holders(&broker, NULL, 0)), "invariant 10: %s: nothing is held when all have returned",
+	      what);
 	POINT(SOON((pool ? memory_objects(&broker) : status_buffers(&broker, NULL, NULL)) ==
 		   status_buffers(&broker, NULL, "live")), "%s: only living buffers are left", what);
 	puppet_end(&a);

@@ -35,7 +35,8 @@ static int do_issue(const struct order *order)
 
 static int do_issue_standard(const struct order *order)
 {
-	return gpub_ticket_issue(client, order->name, GPUB_READ | GPUB_MINE, NULL, text); /* as a lease's rights may be */
+	/* as a lease's rights may be */
+	return gpub_ticket_issue(client, order->name, GPUB_READ | GPUB_MINE, NULL, text);
 }
 
 static int do_issue_for(const struct order *order)

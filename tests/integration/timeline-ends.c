@@ -190,7 +190,8 @@ static void test_broker_killed(void)
 	POINT(!receive(&reader), "the broker is killed: waits are released by the writer's own library");
 	/* the mark may be there before this process's own library has noticed */
 	ask(&reader, do_timeline, .slot = T);
-	POINT(reader.last.result == -ECONNRESET || reader.last.result == -EOWNERDEAD, "and told that nothing more will come");
+	POINT(reader.last.result == -ECONNRESET || reader.last.result == -EOWNERDEAD,
+	      "and told that nothing more will come");
 	POINT(ask(&writer, do_signal, .slot = T, .value = 5) == -ECONNRESET, "nothing more can be signalled");
 	puppet_end(&reader);
 	puppet_end(&writer);
@@ -206,7 +207,8 @@ static void test_broker_and_writer_killed(void)
 	stop_child(writer.pid); /* its library does nothing in between */
 	kill_broker();
 	puppet_kill(&writer);
-	POINT(receive(&reader) == -ECONNRESET, "broker and writer are killed: a synchronisation does not hang: ECONNRESET");
+	POINT(receive(&reader) == -ECONNRESET,
+	      "broker and writer are killed: a synchronisation does not hang: ECONNRESET");
 	POINT(strstr(reader.last.text, "end this process"), "and is told what to do");
 	POINT(ask(&reader, do_sync) == -ECONNRESET, "each time");
 	puppet_kill(&reader);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline-pages.c - what is mapped and registered for timelines, by their writer, their reader and the broker, does not grow
- * with the number of timelines that they ever had, and nothing of it is left behind a disconnect.
+ * timeline-pages.c - what is mapped and registered for timelines, by their writer, their reader and the broker, does
+ * not grow with the number of timelines that they ever had, and nothing of it is left behind a disconnect.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -179,7 +179,10 @@ static unsigned reader_pages(void)
 	return had > FEW && SOON(pages(&b) <= FEW) ? pages(&b) : had;
 }
 
-/* *most: the most pages that each of them had after a cycle. Ends early where those are too many: to count them takes long. */
+/*
+ * *most: the most pages that each of them had after a cycle. Ends early where those are too many: to count them takes
+ * long.
+ */
 static bool turns(unsigned count, unsigned flags, unsigned most[2])
 {
 	for (unsigned i = 0; i < count && most[0] <= FEW && most[1] <= FEW; i++) {
@@ -222,7 +225,8 @@ static void test_without_closing(void)
 	begin();
 	ask(&b, do_cache, .value = 160);
 	good = turns(TURNS / 4, 0, most);
-	POINT(good && most[1] <= FEW, "a process that never closes gives them back where there are more than a part of its cache");
+	POINT(good && most[1] <= FEW,
+	      "a process that never closes gives them back where there are more than a part of its cache");
 	printf("# at most %u\n", most[1]);
 	ask(&b, do_trim);
 	POINT(pages(&b) == 0, "a trim gives back the last ones");
@@ -251,9 +255,10 @@ static void test_disconnects(void)
 	POINT(good && none, "behind each disconnect neither writer nor reader has a page, used or not");
 	ask(&a, do_disconnect);
 	ask(&b, do_disconnect);
-	printf("# maps %u and %u, then %u and %u; registered %u and %u, then %u and %u\n", before[0], before[1], maps(&a),
-	       maps(&b), words[0], words[1], registered(&a), registered(&b));
-	POINT(maps(&a) <= before[0] + SLACK && maps(&b) <= before[1] + SLACK, "nor more maps than behind the second one");
+	printf("# maps %u and %u, then %u and %u; registered %u and %u, then %u and %u\n", before[0], before[1],
+	       maps(&a), maps(&b), words[0], words[1], registered(&a), registered(&b));
+	POINT(maps(&a) <= before[0] + SLACK && maps(&b) <= before[1] + SLACK,
+	      "nor more maps than behind the second one");
 	POINT(registered(&a) == words[0] && registered(&b) == words[1], "nor more memory registered");
 	ask(&a, do_connect);
 	ask(&b, do_connect);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timelines-many.c - several timelines by one call, all or nothing; the order of two streams of one process, and what it copies. */
+/*
+ * timelines-many.c - several timelines by one call, all or nothing; the order of two streams of one process, and what
+ * it copies.
+ */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -132,11 +135,14 @@ static void test_signals(void)
 	      "two timelines are signalled by one call, behind the work before it");
 	POINT(!ask(&b, read_both) && b.last.value == 10, "both are seen in the other process");
 	ask(&a, do_signal, .slot = 1, .value = 6);
-	POINT(ask(&a, signal_both, .value = 6) == -EINVAL && !ask(&a, do_sync) && !ask(&a, read_both) && a.last.value == 11,
+	POINT(ask(&a, signal_both, .value = 6) == -EINVAL && !ask(&a, do_sync) && !ask(&a, read_both) &&
+		      a.last.value == 11,
 	      "where one does not grow, none is signalled: EINVAL");
-	POINT(ask(&a, signal_twice, .value = 8) == -EINVAL && !ask(&a, do_sync) && !ask(&a, read_both) && a.last.value == 11,
+	POINT(ask(&a, signal_twice, .value = 8) == -EINVAL && !ask(&a, do_sync) && !ask(&a, read_both) &&
+		      a.last.value == 11,
 	      "the same one twice, too");
-	POINT(ask(&b, signal_both, .value = 9) == -EBUSY && !ask(&b, do_sync) && !ask(&b, read_both) && b.last.value == 11,
+	POINT(ask(&b, signal_both, .value = 9) == -EBUSY && !ask(&b, do_sync) && !ask(&b, read_both) &&
+		      b.last.value == 11,
 	      "where another session is the writer, too: EBUSY");
 	POINT(!ask(&a, signal_both, .value = 7) && !ask(&a, do_sync) && !ask(&a, read_both) && a.last.value == 14,
 	      "a refused call leaves nothing locked");
@@ -156,13 +162,15 @@ static void test_refused(void)
 {
 	begin();
 	ask(&b, do_return, .slot = 1);
-	POINT(ask(&b, wait_both, .value = 3) == -ESTALE && ask(&b, signal_both, .value = 3) == -ESTALE && !ask(&b, do_sync),
+	POINT(ask(&b, wait_both, .value = 3) == -ESTALE && ask(&b, signal_both, .value = 3) == -ESTALE &&
+		      !ask(&b, do_sync),
 	      "a lease that was returned: ESTALE, and nothing is waited for");
 	ask(&b, do_acquire, .name = "own", .slot = 1);
 	POINT(ask(&b, wait_both, .value = 3) == -EINVAL && !ask(&b, do_sync), "a buffer without a timeline: EINVAL");
 	ask(&b, do_return, .slot = 1);
 	ask(&b, do_acquire, .name = "u", .slot = 1, .rights = GPUB_READ);
-	POINT(ask(&b, signal_both, .value = 3) == -EACCES && !ask(&b, do_sync), "a lease that only reads signals nothing: EACCES");
+	POINT(ask(&b, signal_both, .value = 3) == -EACCES && !ask(&b, do_sync),
+	      "a lease that only reads signals nothing: EACCES");
 	end();
 }
 
@@ -175,7 +183,8 @@ static void test_writer_killed(void)
 	tell(&b, do_sync);
 	puppet_kill(&a);
 	POINT(!receive(&b), "a wait for two timelines of a writer that is killed is released");
-	POINT(SOON(ask(&b, do_timeline, .slot = 1) == -EOWNERDEAD) && !ask(&b, wait_both, .value = 2000) && !ask(&b, do_sync),
+	POINT(SOON(ask(&b, do_timeline, .slot = 1) == -EOWNERDEAD) && !ask(&b, wait_both, .value = 2000) &&
+		      !ask(&b, do_sync),
 	      "and later ones do not hang");
 	puppet_end(&b);
 	broker_end(&broker);
@@ -183,7 +192,9 @@ static void test_writer_killed(void)
 
 /* ---- two streams of one process ---- */
 
-/* Another stream's work: the value in order.value into the lease's first word, behind what the first stream has queued. */
+/*
+ * Another stream's work: the value in order.value into the lease's first word, behind what the first stream has queued.
+ */
 static int write_behind(const struct order *order)
 {
 	static void *behind;
@@ -215,7 +226,8 @@ static void test_streams(void)
 {
 	begin();
 	ask(&a, do_late_write, .slot = 0, .value = 1, .timeout = 60);
-	POINT(!ask(&a, write_behind, .slot = 0, .value = 2) && !ask(&a, do_sync) && !ask(&a, do_read) && a.last.value == 2,
+	POINT(!ask(&a, write_behind, .slot = 0, .value = 2) && !ask(&a, do_sync) && !ask(&a, do_read) &&
+		      a.last.value == 2,
 	      "a stream waits for what another one has queued");
 	POINT(!ask(&a, after_itself) && !ask(&a, do_sync), "a stream that waits for itself goes on");
 	ask(&a, do_wait, .slot = 0, .value = 1);
@@ -258,7 +270,8 @@ static int host_memory_refused(const struct order *order)
 
 	(void)order;
 	if (gpub_host_alloc(client, 0, &ptr) != -EINVAL || gpub_host_alloc(client, UINT64_MAX, &ptr) != -EINVAL ||
-	    gpub_host_alloc(client, 1, NULL) != -EINVAL || gpub_host_alloc(client, 1ull << 60, &ptr) != -ENOMEM || ptr != before)
+	    gpub_host_alloc(client, 1, NULL) != -EINVAL || gpub_host_alloc(client, 1ull << 60, &ptr) != -ENOMEM ||
+	    ptr != before)
 		return -EPROTO;
 	if (gpub_host_alloc(client, 1, &ptr) || gpub_host_free(client, ptr) || gpub_host_free(client, ptr) != -EINVAL)
 		return -EPROTO;
@@ -268,8 +281,10 @@ static int host_memory_refused(const struct order *order)
 static void test_host_memory(void)
 {
 	begin();
-	POINT(!ask(&b, through_host_memory, .value = 77) && b.last.value == 77, "host memory of the library is zeroed, and copied in stream order");
-	POINT(!ask(&b, host_memory_refused), "no memory, too much, what is none and what was freed: refused, outputs untouched");
+	POINT(!ask(&b, through_host_memory, .value = 77) && b.last.value == 77,
+	      "host memory of the library is zeroed, and copied in stream order");
+	POINT(!ask(&b, host_memory_refused),
+	      "no memory, too much, what is none and what was freed: refused, outputs untouched");
 	end();
 }
 
@@ -294,7 +309,8 @@ static void test_node(void)
 	uint64_t first;
 
 	begin();
-	POINT(!ask(&a, read_node) && !ask(&b, read_node) && a.last.value == b.last.value, "clients of one broker are told the same node");
+	POINT(!ask(&a, read_node) && !ask(&b, read_node) && a.last.value == b.last.value,
+	      "clients of one broker are told the same node");
 	first = a.last.value;
 	end();
 	begin();

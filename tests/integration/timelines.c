@@ -199,7 +199,9 @@ static void test_generations(void)
 static pthread_barrier_t together;
 static uint64_t accepted[SIGNALLERS]; /* the largest value of each thread that was queued */
 
-/* All try at once, each its own value of the round: one that is passed by a larger one is refused, or queued before it. */
+/*
+ * All try at once, each its own value of the round: one that is passed by a larger one is refused, or queued before it.
+ */
 static void *signaller(void *argument)
 {
 	unsigned me = *(unsigned *)argument;

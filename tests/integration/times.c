@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * times.c - what a client asked for and got is timed once, in the histogram of its kind; what is refused, and what the broker
- * makes for itself, is not.
+ * times.c - what a client asked for and got is timed once, in the histogram of its kind; what is refused, and what the
+ * broker makes for itself, is not.
  */
 #include <errno.h>
 #include <string.h>
@@ -51,13 +51,16 @@ int main(void)
 	tell(&b, do_acquire, .name = "later", .rights = GPUB_READ, .timeout = -1);
 	POINT(SOON(status_number(&broker, "waiting") == 1), "another process waits for a name");
 	ask(&a, do_create, .name = "later");
-	POINT(receive(&b) == 0 && SOON(counts(2, 1, 1, 0)), "its wait is timed, and neither a refused create nor a refused acquire");
+	POINT(receive(&b) == 0 && SOON(counts(2, 1, 1, 0)),
+	      "its wait is timed, and neither a refused create nor a refused acquire");
 	tell(&a, do_drain, .name = "later", .timeout = -1);
-	POINT(SOON(status_buffers(&broker, "later", "draining") == 1) && counts(2, 1, 1, 0), "a drain that waits is not timed yet");
+	POINT(SOON(status_buffers(&broker, "later", "draining") == 1) && counts(2, 1, 1, 0),
+	      "a drain that waits is not timed yet");
 	ask(&b, do_return);
 	ask(&b, do_trim);
 	POINT(receive(&a) == 0 && SOON(counts(2, 1, 1, 1)), "it is when its memory is freed");
-	POINT(timed("acquire_wait", "nanoseconds") > timed("acquire", "nanoseconds"), "a wait takes longer than an acquire");
+	POINT(timed("acquire_wait", "nanoseconds") > timed("acquire", "nanoseconds"),
+	      "a wait takes longer than an acquire");
 	puppet_end(&b);
 	puppet_end(&a);
 	broker_end(&broker);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.c - the ranges that a profiler sees: of what asks the broker, opens and closes, each with its end, and none of the
- * calls that are to be fast; and where no tool is to be listened to. The tool is nvtx-tool.c.
+ * trace.c - the ranges that a profiler sees: of what asks the broker, opens and closes, each with its end, and none of
+ * the calls that are to be fast; and where no tool is to be listened to. The tool is nvtx-tool.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -250,10 +250,12 @@ static void test_ranges(void)
 	POINT(ranges(pid, "connect") == 1 && !ask(&a, do_create, .name = "x") && ranges(pid, "CREATE") == 1 &&
 		      !ask(&a, do_stat, .name = "x") && ranges(pid, "STAT") == 1,
 	      "a connect, and each round trip, is a range");
-	POINT(!ask(&a, do_acquire, .name = "x") && ranges(pid, "acquire x") == 1, "a first acquire is one, by its name");
+	POINT(!ask(&a, do_acquire, .name = "x") && ranges(pid, "acquire x") == 1,
+	      "a first acquire is one, by its name");
 	POINT(ranges(pid, "acquire x > open") + ranges(pid, "open") == 1,
 	      "so is the opening, in it, unless another thread opened");
-	POINT(!ask(&a, do_return) && !ask(&a, do_trim) && ranges(pid, "trim > close") == 1, "a trim is one, each close in it too");
+	POINT(!ask(&a, do_return) && !ask(&a, do_trim) && ranges(pid, "trim > close") == 1,
+	      "a trim is one, each close in it too");
 	POINT(!ask(&a, do_create, .name = "y") && !ask(&a, do_many) && ranges(pid, "acquire_many 2") == 1 &&
 		      !ranges(pid, "acquire_many 2 > acquire y"),
 	      "many that are acquired at once are one");
@@ -266,7 +268,8 @@ static void test_ranges(void)
 
 static void test_sync(void)
 {
-	static const char verdict[] = "trim > sync > this driver's closes do not wait for work: return leases in stream order";
+	static const char verdict[] =
+		"trim > sync > this driver's closes do not wait for work: return leases in stream order";
 
 	begin();
 	puppet_start(&b, &broker);
@@ -290,10 +293,11 @@ static void test_sync(void)
 static void test_failures(void)
 {
 	begin();
-	POINT(ask(&a, do_acquire, .name = "missing") == -ENOENT && ranges(a.pid, "acquire missing") == 1 && all_ended(a.pid),
-	      "an acquire that fails has its end");
-	POINT(ask(&a, do_acquire, .name = "missing", .timeout = 20) == -ETIMEDOUT && ranges(a.pid, "acquire missing") == 2 &&
+	POINT(ask(&a, do_acquire, .name = "missing") == -ENOENT && ranges(a.pid, "acquire missing") == 1 &&
 		      all_ended(a.pid),
+	      "an acquire that fails has its end");
+	POINT(ask(&a, do_acquire, .name = "missing", .timeout = 20) == -ETIMEDOUT &&
+		      ranges(a.pid, "acquire missing") == 2 && all_ended(a.pid),
 	      "that comes too late, too");
 	POINT(ask(&a, do_unlink, .name = "missing") == -ENOENT && ranges(a.pid, "UNLINK") == 1 &&
 		      ask(&a, do_many) == -ENOENT && ranges(a.pid, "acquire_many 2") == 1 && all_ended(a.pid),
@@ -408,7 +412,8 @@ static int run_as(const char *program, uid_t user, pid_t *pid)
 
 static void test_secure(void)
 {
-	static const char text[] = "a program with the rights of another user than the one that started it loads no tool";
+	static const char text[] =
+		"a program with the rights of another user than the one that started it loads no tool";
 	char program[4096], reached[4096];
 	pid_t secure, plain;
 	int status;

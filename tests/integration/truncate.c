@@ -2,8 +2,8 @@
 /*
  * truncate.c - a client truncates its broker's memory objects; the broker goes on, for others and to a good end.
  *
- * Any process of the same user can do so on the host device. The broker says so and keeps its accounting. Where memory is exported by
- * descriptors nobody can: they are sealed.
+ * Any process of the same user can do so on the host device. The broker says so and keeps its accounting. Where memory
+ * is exported by descriptors nobody can: they are sealed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,8 @@ static int truncate_descriptors(off_t size)
 		ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
 
 		target[length > 0 ? length : 0] = 0;
-		if (!strncmp(target, "/memfd:gpubroker.mem/", 21) && ftruncate(atoi(entry->d_name), size) && errno == EPERM)
+		if (!strncmp(target, "/memfd:gpubroker.mem/", 21) && ftruncate(atoi(entry->d_name), size) &&
+		    errno == EPERM)
 			count++;
 	}
 	if (dir)
@@ -80,9 +81,9 @@ static int truncate_all(const struct broker_process *broker, struct puppet *atta
 
 static bool serves(struct puppet *other, const char *name)
 {
-	return !on(other, do_create, name, 3 << 20) && !on(other, do_stat, name, 0) && !on(other, do_acquire, name, 0) &&
-	       !ask(other, do_write, .value = 7) && !ask(other, do_read) && other->last.value == 7 &&
-	       !ask(other, do_return);
+	return !on(other, do_create, name, 3 << 20) && !on(other, do_stat, name, 0) &&
+	       !on(other, do_acquire, name, 0) && !ask(other, do_write, .value = 7) && !ask(other, do_read) &&
+	       other->last.value == 7 && !ask(other, do_return);
 }
 
 int main(void)
@@ -107,7 +108,8 @@ int main(void)
 	POINT(serves(&other, "after"), "invariant 5: another client is served after it");
 	POINT(!ask(&other, do_stat, .name = "small"), "the truncated buffer is still in the status");
 	ask(&attacker, do_return);
-	POINT(!ask(&attacker, do_unlink, .name = "small") && !ask(&attacker, do_unlink, .name = "large"), "it is unlinked");
+	POINT(!ask(&attacker, do_unlink, .name = "small") && !ask(&attacker, do_unlink, .name = "large"),
+	      "it is unlinked");
 	POINT(tested_export()->by_descriptor || SOON(broker_said(&broker, "truncated or extended")),
 	      "the broker says what was done to it");
 

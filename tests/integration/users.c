@@ -198,8 +198,10 @@ static int64_t charged(uint64_t uid, const char *resource)
 static void test_rights(void)
 {
 	ask(&owner, do_create, .name = "own", .size = SIZE);
-	POINT(ask(&other, do_acquire, .name = "own", .rights = GPUB_READ) == -EACCES, "another user's buffer is closed");
-	POINT(ask(&other, do_share, .name = "own", .value = 0666) == -EACCES && ask(&other, do_unlink, .name = "own") == -EACCES,
+	POINT(ask(&other, do_acquire, .name = "own", .rights = GPUB_READ) == -EACCES,
+	      "another user's buffer is closed");
+	POINT(ask(&other, do_share, .name = "own", .value = 0666) == -EACCES &&
+		      ask(&other, do_unlink, .name = "own") == -EACCES,
 	      "and neither opened nor unlinked by a user that does not own it");
 	POINT(!ask(&owner, do_share, .name = "own", .value = 0604) &&
 		      !ask(&other, do_acquire, .name = "own", .rights = GPUB_READ) && !ask(&other, do_return) &&
@@ -219,7 +221,8 @@ static void test_malicious(void)
 	status_stable(&broker, &owner);
 	POINT(status_buffers(&broker, "u", "draining") == 1 && charged(OWNER, "bytes") >= SIZE,
 	      "invariant 2: another user's CLOSED frees nothing, and the owner is charged on");
-	POINT(!ask(&other, do_write, .slot = 1, .value = 0xbad) && !ask(&owner, do_create, .name = "next", .size = SIZE) &&
+	POINT(!ask(&other, do_write, .slot = 1, .value = 0xbad) &&
+		      !ask(&owner, do_create, .name = "next", .size = SIZE) &&
 		      !ask(&owner, do_acquire, .name = "next", .rights = GPUB_WRITE) && !ask(&owner, do_look),
 	      "invariant 6: what it goes on writing is in nobody's memory");
 	ask(&owner, do_return);
@@ -308,7 +311,8 @@ static void test_name_of_another(void)
 	user_start(&other, OTHER);
 	make(&other, "bait");
 	ask(&owner, do_acquire, .name = "bait", .rights = MINE);
-	POINT(refused(&owner, "uid 4002"), "a name that another user made is refused to a session that demands its own, with the owner");
+	POINT(refused(&owner, "uid 4002"),
+	      "a name that another user made is refused to a session that demands its own, with the owner");
 	ask(&owner, do_acquire_as, .name = "bait", .value = OWNER);
 	POINT(refused(&owner, "uid 4002"), "and to a session that expects another owner");
 	status_stable(&broker, &owner);
@@ -316,7 +320,8 @@ static void test_name_of_another(void)
 	tell(&owner, do_acquire, .name = "awaited", .rights = MINE, .timeout = -1);
 	make(&other, "awaited");
 	receive(&owner);
-	POINT(refused(&owner, "uid 4002"), "a session that waits for the name is refused when another user makes it, not left waiting");
+	POINT(refused(&owner, "uid 4002"),
+	      "a session that waits for the name is refused when another user makes it, not left waiting");
 	tell(&owner, do_acquire_as, .name = "awaited-2", .value = OWNER, .timeout = -1);
 	make(&other, "awaited-2");
 	receive(&owner);
@@ -336,7 +341,8 @@ static void test_mapped_name_of_another(void)
 	POINT(refused(&owner, "uid 4002"), "and an expectation");
 	ask(&owner, do_trim);
 	ask(&owner, do_acquire, .name = "bait", .rights = MINE);
-	POINT(refused(&owner, "uid 4002"), "none of which held it: it could be closed, and the broker refuses it again");
+	POINT(refused(&owner, "uid 4002"),
+	      "none of which held it: it could be closed, and the broker refuses it again");
 }
 
 static void test_names_of_its_own(void)
@@ -347,7 +353,8 @@ static void test_names_of_its_own(void)
 	POINT(!ask(&owner, do_acquire, .name = "mine", .rights = MINE) && !ask(&owner, do_return),
 	      "a user's own buffer is its own");
 	POINT(!ask(&owner, do_acquire, .name = "mine", .rights = MINE) && !ask(&owner, do_return), "also mapped");
-	POINT(!ask(&owner, do_acquire_as, .name = "mine", .value = OWNER) && !ask(&owner, do_return), "by its uid as well");
+	POINT(!ask(&owner, do_acquire_as, .name = "mine", .value = OWNER) && !ask(&owner, do_return),
+	      "by its uid as well");
 	POINT(ask(&owner, do_acquire_both, .name = "bait") == -EPERM, "of several names, one of another's refuses all");
 	user_start(&root, 0);
 	make(&root, "system");

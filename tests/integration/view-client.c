@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view-client.c - a client that does what its command line says, for view.sh: with the library's inner functions, in one file
- * that can be copied under another name.
+ * view-client.c - a client that does what its command line says, for view.sh: with the library's inner functions, in
+ * one file that can be copied under another name.
  *
  *     create NAME MODE   acquire NAME   unlink NAME   mark FILE (makes it)   wait FILE (until it is there)
  *     raw FILE (all bytes of what the broker shows; makes FILE.all if that is everybody's)

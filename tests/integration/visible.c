@@ -103,7 +103,8 @@ static void broker_sees_one(void)
 	POINT(!ask(&all, do_connect), "a client that sees all devices connects to a broker that sees one: %s",
 	      all.last.text);
 	POINT(ask(&all, do_count) == 1, "and may use that one");
-	POINT(!ask(&same, do_connect) && ask(&same, do_count) == 1, "so does one that sees the same: %s", same.last.text);
+	POINT(!ask(&same, do_connect) && ask(&same, do_count) == 1, "so does one that sees the same: %s",
+	      same.last.text);
 	POINT(ask(&none, do_connect) == -ENODEV, "one that sees only the other is refused: %s", none.last.text);
 	POINT(!ask(&all, do_create_on, .name = "x", .value = 1) && is_at(&all, "x", 1, 1) && is_at(&same, "x", 0, 1),
 	      "each knows the device by its own ordinal");

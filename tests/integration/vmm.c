@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vmm.c - memory that is exported by descriptors (--export vmm): what the broker wants back is closed without a call of the
- * program's, as soon as the returns prove that the device is done with it, and no sooner; and leases are mapped as their rights are.
+ * vmm.c - memory that is exported by descriptors (--export vmm): what the broker wants back is closed without a call of
+ * the program's, as soon as the returns prove that the device is done with it, and no sooner; and leases are mapped as
+ * their rights are.
  */
 #include <errno.h>
 #include <signal.h>
@@ -49,12 +50,14 @@ static void test_beside_a_kernel(void)
 	ask(&a, do_create, .name = "busy", .size = 4 * MIB);
 	ask(&a, do_create, .name = "x", .size = 4 * MIB);
 	POINT(!ask(&b, do_acquire, .name = "busy", .slot = 1) && !ask(&b, do_write, .slot = 1, .value = 1) &&
-		      !ask(&b, do_acquire, .name = "x") && !ask(&b, do_write, .value = 5) && !ask(&b, do_read) && b.last.value == 5,
+		      !ask(&b, do_acquire, .name = "x") && !ask(&b, do_write, .value = 5) && !ask(&b, do_read) &&
+		      b.last.value == 5,
 	      "memory that came by a descriptor can be written and read");
 	POINT(!ask(&b, do_return_on) && !ask(&b, do_sync), "it is returned in stream order");
 	ask(&b, do_late_write, .slot = 1, .value = 2, .timeout = 5000);
 	ask(&a, do_unlink, .name = "x");
-	POINT(SOON(is_freed("x")) && memory_objects(&broker) == 1, "unlinked, it is freed without a call of its holder's");
+	POINT(SOON(is_freed("x")) && memory_objects(&broker) == 1,
+	      "unlinked, it is freed without a call of its holder's");
 	POINT(!ask(&b, do_read, .slot = 1) && b.last.value == 1, "while the holder's kernel runs on");
 	POINT(!ask(&b, do_sync) && !ask(&b, do_read, .slot = 1) && b.last.value == 2, "which ends in order");
 	end();
@@ -137,7 +140,8 @@ static void rights_of(uint64_t size)
 	ask(&a, do_create, .name = "x", .size = size);
 	ask(&a, do_acquire, .name = "x");
 	ask(&a, do_write, .value = 4);
-	POINT(!ask(&b, do_acquire, .name = "x", .slot = 1, .rights = GPUB_READ) && !ask(&b, do_read, .slot = 1) && b.last.value == 4,
+	POINT(!ask(&b, do_acquire, .name = "x", .slot = 1, .rights = GPUB_READ) && !ask(&b, do_read, .slot = 1) &&
+		      b.last.value == 4,
 	      "%llu bytes: a lease with GPUB_READ alone can be read", (unsigned long long)size);
 	POINT(ask(&b, do_copy_in, .slot = 1, .value = 5) < 0 && !ask(&b, do_read, .slot = 1) && b.last.value == 4,
 	      "a copy to it is refused");
@@ -146,14 +150,16 @@ static void rights_of(uint64_t size)
 	POINT(!ask(&b, do_return_on, .slot = 1) && !ask(&b, do_return_on, .slot = 2) && !ask(&b, do_renew, .slot = 1) &&
 		      !ask(&b, do_renew, .slot = 2) && ask(&b, do_compare, .value = 7) == 1,
 	      "each is renewed as it was");
-	POINT(!ask(&b, do_copy_in, .slot = 2, .value = 8) && !ask(&a, do_read) && a.last.value == 8, "what it writes, others see");
+	POINT(!ask(&b, do_copy_in, .slot = 2, .value = 8) && !ask(&a, do_read) && a.last.value == 8,
+	      "what it writes, others see");
 	puppet_start(&c, &broker);
 	ask(&c, do_stream);
 	ask(&c, do_acquire, .name = "x", .rights = GPUB_READ);
 	tell(&c, do_late_write, .value = 9);
 	if (on_cuda()) {
 		receive(&c);
-		POINT(ask(&c, do_sync) < 0, "a kernel that writes through a lease with GPUB_READ alone ends in an error: %s", c.last.text);
+		POINT(ask(&c, do_sync) < 0,
+		      "a kernel that writes through a lease with GPUB_READ alone ends in an error: %s", c.last.text);
 		kill(c.pid, SIGKILL);
 	}
 	waitpid(c.pid, &status, 0);
@@ -166,7 +172,8 @@ static void rights_of(uint64_t size)
 	ask(&b, do_return_on, .slot = 1);
 	ask(&b, do_return_on, .slot = 2);
 	ask(&a, do_unlink, .name = "x");
-	POINT(!ask(&a, do_trim) && SOON(is_freed("x")) && SOON(!memory_objects(&broker)), "both mappings are closed when it is unlinked");
+	POINT(!ask(&a, do_trim) && SOON(is_freed("x")) && SOON(!memory_objects(&broker)),
+	      "both mappings are closed when it is unlinked");
 }
 
 static void test_rights(void)
@@ -192,7 +199,9 @@ static int do_take_address(const struct order *order)
 
 	if (order->flags)
 		return munmap(address, 4096) ? -errno : 0;
-	return mmap(address, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == address ? 0 : -errno;
+	return mmap(address, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == address ?
+		       0 :
+		       -errno;
 }
 
 static uint64_t address_of(struct puppet *puppet)
@@ -209,35 +218,40 @@ static void test_same_address(void)
 	begin();
 	setenv("GPUBROKER_EXPORT", "vmm", 1);
 	ask(&a, do_create, .name = "tree", .size = 1000, .flags = GPUB_SAME_ADDRESS);
-	POINT(!ask(&a, do_acquire, .name = "tree") && !ask(&b, do_acquire, .name = "tree", .rights = GPUB_READ) && address_of(&a) &&
-		      address_of(&a) == address_of(&b),
+	POINT(!ask(&a, do_acquire, .name = "tree") && !ask(&b, do_acquire, .name = "tree", .rights = GPUB_READ) &&
+		      address_of(&a) && address_of(&a) == address_of(&b),
 	      "GPUB_SAME_ADDRESS: both processes map it at %#llx, whatever the broker exports",
 	      (unsigned long long)address_of(&a));
 	first = address_of(&a);
 	POINT(!ask(&a, do_write, .value = 7) && !ask(&b, do_read) && b.last.value == 7, "it is one memory");
 	POINT(ask(&b, do_copy_in, .value = 8) < 0, "which who reads it cannot write");
-	POINT(!ask(&b, do_acquire, .name = "tree", .slot = 2) && !ask(&b, do_copy_in, .slot = 2, .value = 8) && address_of(&b) == first,
+	POINT(!ask(&b, do_acquire, .name = "tree", .slot = 2) && !ask(&b, do_copy_in, .slot = 2, .value = 8) &&
+		      address_of(&b) == first,
 	      "until it is acquired to be written, at that address");
 	POINT(!ask(&a, do_read) && a.last.value == 8, "which the other sees");
 	POINT(!ask(&b, do_return_on) && !ask(&b, do_return_on, .slot = 2) && !ask(&a, do_rename, .name = "tree wood") &&
-		      !ask(&b, do_acquire, .name = "wood", .rights = GPUB_READ) && address_of(&b) == first && !ask(&b, do_read) &&
-		      b.last.value == 8, "a new name and generation keep the address");
+		      !ask(&b, do_acquire, .name = "wood", .rights = GPUB_READ) && address_of(&b) == first &&
+		      !ask(&b, do_read) && b.last.value == 8,
+	      "a new name and generation keep the address");
 	ask(&a, do_create, .name = "other", .size = 64 * MIB, .flags = GPUB_SAME_ADDRESS);
-	POINT(!ask(&a, do_acquire, .name = "other", .slot = 1) && !ask(&a, do_write, .slot = 1, .value = 3) && !ask(&b, do_read) &&
-		      b.last.value == 8, "another buffer has other addresses");
+	POINT(!ask(&a, do_acquire, .name = "other", .slot = 1) && !ask(&a, do_write, .slot = 1, .value = 3) &&
+		      !ask(&b, do_read) && b.last.value == 8,
+	      "another buffer has other addresses");
 	ask(&a, do_return_on, .slot = 1);
 	ask(&a, do_return_on);
 	ask(&b, do_return_on);
 	ask(&a, do_unlink, .name = "wood");
 	ask(&a, do_unlink, .name = "other");
-	POINT(SOON(is_freed("wood")) && SOON(is_freed("other")) && SOON(!memory_objects(&broker)), "both are closed when their work is done, and freed");
+	POINT(SOON(is_freed("wood")) && SOON(is_freed("other")) && SOON(!memory_objects(&broker)),
+	      "both are closed when their work is done, and freed");
 	ask(&a, do_create, .name = "tree", .size = 1000, .flags = GPUB_SAME_ADDRESS);
 	puppet_start(&c, &broker);
 	ask(&c, do_stream);
 	POINT(!ask(&c, do_take_address, .value = first) && ask(&c, do_acquire, .name = "tree") == -EADDRINUSE,
 	      "where something else lies there, an acquire is refused");
 	POINT(strstr(c.last.text, "are taken in this process"), "it says what: %s", c.last.text);
-	POINT(!ask(&c, do_take_address, .value = first, .flags = 1) && !ask(&c, do_acquire, .name = "tree"), "it works when that is gone: %s", c.last.text);
+	POINT(!ask(&c, do_take_address, .value = first, .flags = 1) && !ask(&c, do_acquire, .name = "tree"),
+	      "it works when that is gone: %s", c.last.text);
 	POINT(!ask(&c, do_read) && !c.last.value && address_of(&c) == first, "a new buffer gets the freed address");
 	ask(&c, do_return);
 	puppet_end(&c);
@@ -275,7 +289,8 @@ static void test_two_brokers(void)
 	ask(&a, do_acquire, .name = "tree");
 	snprintf(order.name, sizeof order.name, "%s", second.address);
 	puppet_tell(&a, order);
-	POINT(!puppet_receive(&a) && a.last.value && a.last.value != address_of(&a), "a process has such buffers of two brokers: %s", a.last.text);
+	POINT(!puppet_receive(&a) && a.last.value && a.last.value != address_of(&a),
+	      "a process has such buffers of two brokers: %s", a.last.text);
 	ask(&a, do_return);
 	end();
 	broker_end(&second);
@@ -302,8 +317,8 @@ static void test_no_descriptor_left(void)
 {
 	begin();
 	ask(&a, do_create, .name = "x", .size = 4 * MIB);
-	POINT(ask(&b, do_hoard, .value = 1) > 0 && ask(&b, do_acquire, .name = "x") == -EMFILE, "no descriptor is left: EMFILE, %s",
-	      b.last.text);
+	POINT(ask(&b, do_hoard, .value = 1) > 0 && ask(&b, do_acquire, .name = "x") == -EMFILE,
+	      "no descriptor is left: EMFILE, %s", b.last.text);
 	POINT(SOON(status_counter(&broker, "mappings_closed") == 1), "its mapping is given back");
 	ask(&b, do_hoard);
 	POINT(!ask(&b, do_acquire, .name = "x") && !ask(&b, do_write, .value = 3), "with one left it works");
@@ -321,8 +336,10 @@ static void test_no_descriptor_for_a_chunk(void)
 	POINT(ask(&b, do_hoard, .value = 1) > 0 && ask(&b, do_acquire, .name = "g", .slot = 1) == -EMFILE,
 	      "no descriptor is left for what a buffer grew by: EMFILE, %s", b.last.text);
 	ask(&b, do_hoard);
-	POINT(ask(&b, do_acquire, .name = "g", .slot = 1) == -ENOMEM, "what is mapped is too short as long as a lease holds it: %s", b.last.text);
-	POINT(!ask(&b, do_return_on) && SOON(!ask(&b, do_acquire, .name = "g", .slot = 1)), "it is mapped anew behind that");
+	POINT(ask(&b, do_acquire, .name = "g", .slot = 1) == -ENOMEM,
+	      "what is mapped is too short as long as a lease holds it: %s", b.last.text);
+	POINT(!ask(&b, do_return_on) && SOON(!ask(&b, do_acquire, .name = "g", .slot = 1)),
+	      "it is mapped anew behind that");
 	ask(&b, do_return_on, .slot = 1);
 	end();
 }

@@ -6,8 +6,8 @@
 #include "harness.h"
 
 /*
- * Sends the broker a signal that means nothing to it, or removes its status file or its socket: which, modulo WEATHERS, says what. False: the
- * name that was removed is not there again.
+ * Sends the broker a signal that means nothing to it, or removes its status file or its socket: which, modulo WEATHERS,
+ * says what. False: the name that was removed is not there again.
  */
 #define WEATHERS 10
 bool broker_weather(const struct broker_process *broker, unsigned which);

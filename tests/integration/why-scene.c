@@ -28,8 +28,8 @@ int why(const char *about)
 	FILE *pipe;
 	int status;
 
-	snprintf(command, sizeof command, "exec timeout 30 %s/broker/broker-status --why %s %s 2>&1", getenv("top_builddir"), about,
-		 broker.instance);
+	snprintf(command, sizeof command, "exec timeout 30 %s/broker/broker-status --why %s %s 2>&1",
+		 getenv("top_builddir"), about, broker.instance);
 	pipe = popen(command, "r");
 	if (!pipe)
 		bail_out("no pipe: %m");

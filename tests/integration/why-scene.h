@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why-scene.h - for the tests of broker-status --why: a broker with three clients that have ranks, and what is said of them.
+ * why-scene.h - for the tests of broker-status --why: a broker with three clients that have ranks, and what is said of
+ * them.
  *
- * How long something has lasted differs from run to run and is cut off; all else is compared. Owns the broker and the clients.
+ * How long something has lasted differs from run to run and is cut off; all else is compared. Owns the broker and the
+ * clients.
  */
 #ifndef GPUB_TESTS_WHY_SCENE_H
 #define GPUB_TESTS_WHY_SCENE_H

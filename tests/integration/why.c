@@ -27,23 +27,25 @@ static void test_stopped_writer(void)
 	POINT(says(0, "", "Nothing waits.\n"), "a value that was reached is not waited for");
 	ask(&c, do_wait, .slot = 1, .value = 4);
 	POINT(says(0, "",
-		   "rank 2 (pid %d) waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid %d), runs and waits for "
-		   "nothing that the broker knows of: gdb -p %d shows what it does\n",
+		   "rank 2 (pid %d) waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid %d), runs and "
+		   "waits for nothing that the broker knows of: gdb -p %d shows what it does\n",
 		   c.pid, b.pid, b.pid),
 	      "a stream that waits, and a writer that is at work");
 	stop_child(b.pid);
 	POINT(says(0, "",
-		   "rank 2 (pid %d) waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid %d), is stopped by a "
-		   "signal: kill -CONT %d\n",
+		   "rank 2 (pid %d) waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid %d), is stopped "
+		   "by a signal: kill -CONT %d\n",
 		   c.pid, b.pid, b.pid),
 	      "a writer that is stopped, and what to do");
 	POINT(says(0, "heat/0", "Nothing waits for heat/0.\n"), "another buffer is not waited for");
-	POINT(says(1, "heat/9", "broker-status: there is neither a buffer nor a process 'heat/9' here: broker-status lists them\n"),
+	POINT(says(1, "heat/9",
+		   "broker-status: there is neither a buffer nor a process 'heat/9' here: broker-status lists them\n"),
 	      "a name that is not there: exit 1");
 	ask(&a, do_wait, .slot = 2, .value = 9);
 	POINT(says(0, "heat/2",
-		   "rank 0 (pid %d) waits for heat/2 to reach 9; it is at 3; its writer, rank 2 (pid %d), waits for heat/1 to "
-		   "reach 4; it is at 3; its writer, rank 1 (pid %d), is stopped by a signal: kill -CONT %d\n",
+		   "rank 0 (pid %d) waits for heat/2 to reach 9; it is at 3; its writer, rank 2 (pid %d), waits for "
+		   "heat/1 to reach 4; it is at 3; its writer, rank 1 (pid %d), is stopped by a signal: kill -CONT "
+		   "%d\n",
 		   a.pid, c.pid, b.pid, b.pid),
 	      "a chain is followed to its end");
 	kill(b.pid, SIGCONT);
@@ -54,8 +56,8 @@ static void test_stopped_writer(void)
 	POINT(says(0, "", "Nothing waits.\n"), "when all have come on, nothing waits");
 	tell(&a, do_await, .slot = 2, .value = 12, .timeout = -1);
 	POINT(SOON(says(0, "",
-			"rank 0 (pid %d) waits for heat/2 to reach 12; it is at 9; its writer, rank 2 (pid %d), runs and waits for "
-			"nothing that the broker knows of: gdb -p %d shows what it does\n",
+			"rank 0 (pid %d) waits for heat/2 to reach 12; it is at 9; its writer, rank 2 (pid %d), runs "
+			"and waits for nothing that the broker knows of: gdb -p %d shows what it does\n",
 			a.pid, c.pid, c.pid)),
 	      "a thread that waits itself");
 	ask(&c, do_signal, .slot = 2, .value = 12);
@@ -90,22 +92,22 @@ static void test_drain(void)
 	tell(&a, do_drain, .name = "u", .timeout = -1);
 	waits_are(1);
 	POINT(says(0, "",
-		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which runs and has not closed it: "
-		   "broker-ctl evict %d --kill ends it\n",
+		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which runs and has not "
+		   "closed it: broker-ctl evict %d --kill ends it\n",
 		   a.pid, b.pid, session_of(&b)),
 	      "a drain, and who uses the buffer");
 	stop_child(b.pid);
 	POINT(says(0, "u",
-		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which is stopped by a signal: kill "
-		   "-CONT %d\n",
+		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which is stopped by a "
+		   "signal: kill -CONT %d\n",
 		   a.pid, b.pid, b.pid),
 	      "one that is stopped");
 	kill(b.pid, SIGCONT);
 	tell(&b, do_acquire, .name = "v", .slot = 1, .timeout = -1);
 	waits_are(2);
 	POINT(says(0, "u",
-		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which waits for a buffer v; nobody "
-		   "has created it: start the process that is to, or broker-ctl create v SIZE\n",
+		   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d), which waits for a buffer "
+		   "v; nobody has created it: start the process that is to, or broker-ctl create v SIZE\n",
 		   a.pid, b.pid),
 	      "one that waits itself, for a name that nobody has created");
 	ask(&c, do_create, .name = "v");
@@ -178,8 +180,8 @@ static void test_drain_behind_a_container(void)
 	} else {
 		stop_child(b.pid);
 		POINT(says(0, "",
-			   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d, in a container), which is "
-			   "stopped by a signal: kill -CONT %d\n",
+			   "rank 0 (pid %d) waits for u to be freed; it is used by rank 1 (pid %d, in a container), "
+			   "which is stopped by a signal: kill -CONT %d\n",
 			   a.pid, b.pid, b.pid),
 		      "a drain behind a process in a container");
 		kill(b.pid, SIGCONT);
@@ -206,8 +208,8 @@ static void test_full_device(void)
 	tell(&c, do_create, .name = "more", .size = 8 * MIB, .timeout = -1);
 	waits_are(1);
 	POINT(says(0, "",
-		   "rank 2 (pid %d) waits for 8 MiB of device 0 to create more; 2 buffers take 14 MiB of its 16 MiB, the largest "
-		   "is big (12 MiB): broker-ctl drain big\n",
+		   "rank 2 (pid %d) waits for 8 MiB of device 0 to create more; 2 buffers take 14 MiB of its 16 MiB, "
+		   "the largest is big (12 MiB): broker-ctl drain big\n",
 		   c.pid),
 	      "a create on a full device, and what takes most of it");
 	tell(&a, do_acquire, .name = "more", .timeout = -1);
@@ -217,11 +219,10 @@ static void test_full_device(void)
 	ask(&b, do_unlink, .name = "big");
 	stop_child(b.pid);
 	POINT(says(0, "more",
-		   "rank 0 (pid %d) waits for a buffer more; its creator, rank 2 (pid %d), waits for 8 MiB of device 0 to create "
-		   "more; 12 MiB of it is unlinked as big and used by rank 1 (pid %d), which is stopped by a signal: kill -CONT "
-		   "%d\n"
-		   "rank 2 (pid %d) waits for 8 MiB of device 0 to create more; 12 MiB of it is unlinked as big and used by rank "
-		   "1 (pid %d), which is stopped by a signal: kill -CONT %d\n",
+		   "rank 0 (pid %d) waits for a buffer more; its creator, rank 2 (pid %d), waits for 8 MiB of device 0 "
+		   "to create more; 12 MiB of it is unlinked as big and used by rank 1 (pid %d), which is stopped by a "
+		   "signal: kill -CONT %d\nrank 2 (pid %d) waits for 8 MiB of device 0 to create more; 12 MiB of it is "
+		   "unlinked as big and used by rank 1 (pid %d), which is stopped by a signal: kill -CONT %d\n",
 		   a.pid, c.pid, b.pid, b.pid, c.pid, b.pid, b.pid),
 	      "memory that is unlinked and still used comes first");
 	kill(b.pid, SIGCONT);

@@ -46,8 +46,8 @@ void call_quiesced(struct gpub_client *client, uint64_t mapping, uint64_t serial
 	(void)serial;
 }
 
-int acquire_slow(struct gpub_client *client, const char *name, unsigned index, const gpub_expectation *expected, unsigned rights,
-		 int timeout_ms, gpub_lease *lease)
+int acquire_slow(struct gpub_client *client, const char *name, unsigned index, const gpub_expectation *expected,
+		 unsigned rights, int timeout_ms, gpub_lease *lease)
 {
 	(void)client;
 	(void)name;

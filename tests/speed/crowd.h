@@ -30,8 +30,8 @@ struct wire_message redeem_of(const struct ticket *ticket);
 struct wire_message grant_of(enum wire_type type, uint64_t mapping, uint64_t serial);
 
 /*
- * Everything up to the quotas: of the two sessions, which are the owner's and the stranger's, of others of these users, and of
- * other users. crowded: a buffer of the owner's for all, on which there are as many grants as possible.
+ * Everything up to the quotas: of the two sessions, which are the owner's and the stranger's, of others of these users,
+ * and of other users. crowded: a buffer of the owner's for all, on which there are as many grants as possible.
  */
 void crowd_gather(const struct peer *owner, const struct peer *stranger, const char *crowded);
 

@@ -4,8 +4,8 @@
  * ones.
  *
  *     messages         nothing, or "SKIP" and why its instructions say nothing
- *     messages TIMES   each so many times: calls measured(), in which the broker does all that the message brings about, and
- *                      says before each call which message it is and how full the tables are
+ *     messages TIMES   each so many times: calls measured(), in which the broker does all that the message brings
+ *                      about, and says before each call which message it is and how full the tables are
  *
  * For messages.sh to count. What is written to the status file is part of each message.
  */
@@ -45,7 +45,8 @@ static void measure(const char *what)
 }
 
 /* Says it; the answer, if there is one. Notices are read. */
-static struct wire_message measure_message(const char *what, const struct peer *peer, const struct wire_message *message)
+static struct wire_message measure_message(const char *what, const struct peer *peer,
+					   const struct wire_message *message)
 {
 	struct wire_message next, answer = { 0 };
 	unsigned type;
@@ -190,8 +191,8 @@ static void drains(void)
 static void acquires(void)
 {
 	struct peer newcomer = join_as(OWNER);
-	struct wire_message shared = acquire_of(SHARED, 0), crowded = acquire_of(CROWDED, 0), none = acquire_of("no-such", 0),
-			    later = acquire_of("later", FOREVER), message;
+	struct wire_message shared = acquire_of(SHARED, 0), crowded = acquire_of(CROWDED, 0),
+			    none = acquire_of("no-such", 0), later = acquire_of("later", FOREVER), message;
 	struct wire_grant grant, first, other;
 
 	first = measure_done("ACQUIRE, the first of an allocation", &newcomer, &crowded).grant;
@@ -268,7 +269,8 @@ static void writes(void)
 
 static void tickets(void)
 {
-	struct wire_message issue = issue_of(CROWDED, false, 0), once = issue_of(CROWDED, true, 3600000), redeem, answer;
+	struct wire_message issue = issue_of(CROWDED, false, 0), once = issue_of(CROWDED, true, 3600000), redeem,
+			    answer;
 	struct wire_grant grant;
 
 	answer = measure_done("ISSUE", &owner, &issue);
@@ -332,7 +334,8 @@ static void read_notices(void)
 static struct peer use_crowded(void)
 {
 	struct peer newcomer = join_as(STRANGER + 1);
-	struct wire_message issue = issue_of(CROWDED, false, 0), answer = want(&owner, &issue), redeem = redeem_of(&answer.ticket);
+	struct wire_message issue = issue_of(CROWDED, false, 0), answer = want(&owner, &issue),
+			    redeem = redeem_of(&answer.ticket);
 
 	for (int i = 0; i < 20; i++)
 		want(&newcomer, &redeem);

@@ -13,8 +13,8 @@ int rights_from_text(const char *text, unsigned *rights);
 const char *rights_text(unsigned rights);
 
 /*
- * For "O&": an int, or what has __index__, as a uint64_t. The interpreter's "K" takes what is beyond 64 bits modulo 2^64, which would make a small
- * size of a large one. 0: an exception is set.
+ * For "O&": an int, or what has __index__, as a uint64_t. The interpreter's "K" takes what is beyond 64 bits modulo
+ * 2^64, which would make a small size of a large one. 0: an exception is set.
  */
 int number_from_python(PyObject *object, void *value);
 

@@ -11,13 +11,15 @@
 static const char *why_no_buffer(const struct hold *hold, int flags)
 {
 	if (!hold_is_host(hold))
-		return "is in GPU memory, which the host cannot read: take torch(), cupy(), numba(), jax() or warp() of the lease";
+		return "is in GPU memory, which the host cannot read: take torch(), cupy(), numba(), jax() or warp() "
+		       "of the lease";
 	if ((flags & PyBUF_WRITABLE) && !(hold->lease.rights & GPUB_WRITE))
 		return "is leased for reading: acquire it with 'rw' to write";
 	if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && hold->ndim > 1)
 		return "is in row-major order";
 	if ((flags & PyBUF_FORMAT) && !layout_format(&hold->layout))
-		return "has elements that the buffer protocol cannot name: take numpy() of the lease (with ml_dtypes), or torch()";
+		return "has elements that the buffer protocol cannot name: take numpy() of the lease (with ml_dtypes), "
+		       "or torch()";
 	return NULL;
 }
 
@@ -77,7 +79,9 @@ void buffer_release(Py_buffer *view)
 /* "<f4"; "|V2" where NumPy has no such type. */
 static void typestr_write(const gpub_layout *layout, char text[8])
 {
-	static const char kinds[] = { [GPUB_INT] = 'i', [GPUB_UINT] = 'u', [GPUB_FLOAT] = 'f', [GPUB_COMPLEX] = 'c', [GPUB_BOOL] = 'b' };
+	static const char kinds[] = {
+		[GPUB_INT] = 'i', [GPUB_UINT] = 'u', [GPUB_FLOAT] = 'f', [GPUB_COMPLEX] = 'c', [GPUB_BOOL] = 'b'
+	};
 	char kind = layout->code < sizeof kinds && kinds[layout->code] ? kinds[layout->code] : 'V';
 
 	snprintf(text, 8, "%c%c%d", kind == 'V' || layout->bits == 8 ? '|' : '<', kind, layout->bits / 8);
@@ -107,7 +111,8 @@ PyObject *interface_of(const struct hold *hold, PyObject *stream)
 		return NULL;
 	typestr_write(&hold->layout, typestr);
 	return Py_BuildValue("{s:i,s:N,s:s,s:(KN),s:O,s:O}", "version", 3, "shape", shape, "typestr", typestr, "data",
-			     (unsigned long long)(uintptr_t)data, PyBool_FromLong(read_only), "strides", Py_None, "stream", stream);
+			     (unsigned long long)(uintptr_t)data, PyBool_FromLong(read_only), "strides", Py_None,
+			     "stream", stream);
 }
 
 /* ---- the object between a lease and a consumer ---- */
@@ -176,7 +181,8 @@ static PyGetSetDef getset[] = {
 };
 
 static PyType_Slot slots[] = {
-	{ Py_tp_doc, "The memory of a lease, for a framework that keeps the object it was given: it counts as an exported array." },
+	{ Py_tp_doc, "The memory of a lease, for a framework that keeps the object it was given: it counts as an "
+		     "exported array." },
 	{ Py_tp_dealloc, (void *)array_dealloc },
 	{ Py_tp_methods, methods },
 	{ Py_tp_getset, getset },

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * array.h - how a lease shows its memory: the buffer protocol, and the array interfaces of NumPy and CUDA. And gpubroker._core.Array,
- * which stands between a lease and a consumer that keeps the object it was given: so its arrays are counted.
+ * array.h - how a lease shows its memory: the buffer protocol, and the array interfaces of NumPy and CUDA. And
+ * gpubroker._core.Array, which stands between a lease and a consumer that keeps the object it was given: so its arrays
+ * are counted.
  */
 #ifndef GPUB_PYTHON_ARRAY_H
 #define GPUB_PYTHON_ARRAY_H
@@ -17,8 +18,8 @@ void buffer_release(Py_buffer *view);
 PyObject *interface_of(const struct hold *hold, PyObject *stream);
 
 /*
- * A subclass of numpy.ndarray, which is given, for arrays.py: a buffer of such an array is one of what arrays.py's exported() makes
- * of it, and keeps that.
+ * A subclass of numpy.ndarray, which is given, for arrays.py: a buffer of such an array is one of what arrays.py's
+ * exported() makes of it, and keeps that.
  */
 PyObject *array_base(PyObject *module, PyObject *ndarray);
 

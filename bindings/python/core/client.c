@@ -39,7 +39,8 @@ static PyObject *client_create(PyTypeObject *type, PyObject *args, PyObject *key
 	struct connection *connection;
 	struct client *made;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|z:Client", names, &address) || connection_open(address, &connection))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|z:Client", names, &address) ||
+	    connection_open(address, &connection))
 		return NULL;
 	made = PyObject_New(struct client, type);
 	if (!made) {
@@ -74,7 +75,8 @@ static PyObject *client_repr(const struct client *self)
 	const char *address = self->connection->address;
 	bool alive = connection_is_alive(self->connection);
 
-	return PyUnicode_FromFormat("<gpubroker.Client %s%s>", address ? address : "of the default broker", alive ? "" : ", not connected");
+	return PyUnicode_FromFormat("<gpubroker.Client %s%s>", address ? address : "of the default broker",
+				    alive ? "" : ", not connected");
 }
 
 static int close_client(const struct client *self)
@@ -147,7 +149,8 @@ static int device_from_python(PyObject *object, int32_t *device)
 	if (PyErr_Occurred())
 		return -1;
 	if (object != Py_None && (number < 0 || number > INT32_MAX)) {
-		PyErr_Format(PyExc_ValueError, "%R is no device: they have numbers from 0 on, and None is the current one", object);
+		PyErr_Format(PyExc_ValueError,
+			     "%R is no device: they have numbers from 0 on, and None is the current one", object);
 		return -1;
 	}
 	*device = (int32_t)number;
@@ -163,15 +166,16 @@ static int spec_from(PyObject *shape, PyObject *dtype, PyObject *device, PyObjec
 
 static PyObject *client_make(struct client *self, PyObject *args, PyObject *keywords)
 {
-	static char *names[] = { "name", "shape", "dtype", "timeline", "ephemeral", "dedicated", "same_address", "reserve", "device", "mode", "timeout", NULL };
+	static char *names[] = { "name",	 "shape",   "dtype",  "timeline", "ephemeral", "dedicated",
+				 "same_address", "reserve", "device", "mode",	  "timeout",   NULL };
 	gpub_spec spec = GPUB_SPEC_INIT;
 	PyObject *shape, *dtype = NULL, *device = Py_None, *timeout = NULL, *text = NULL;
 	int timeline = 0, ephemeral = 0, dedicated = 0, same_address = 0, error;
 	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppO&OO&O:create", names, &name, &shape, &dtype, &timeline, &ephemeral,
-					 &dedicated, &same_address, number_from_python, &spec.reserve, &device, unsigned_from_python, &spec.mode,
-					 &timeout))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O$ppppO&OO&O:create", names, &name, &shape, &dtype,
+					 &timeline, &ephemeral, &dedicated, &same_address, number_from_python,
+					 &spec.reserve, &device, unsigned_from_python, &spec.mode, &timeout))
 		return NULL;
 	text = dtype ? Py_NewRef(dtype) : PyUnicode_FromString("uint8");
 	timeout = timeout ? Py_NewRef(timeout) : PyLong_FromLong(0);
@@ -180,8 +184,8 @@ static PyObject *client_make(struct client *self, PyObject *args, PyObject *keyw
 	Py_XDECREF(timeout);
 	if (error)
 		return NULL;
-	spec.flags = (timeline ? GPUB_TIMELINE : 0) | (ephemeral ? GPUB_EPHEMERAL : 0) | (dedicated ? GPUB_DEDICATED : 0) |
-		     (same_address ? GPUB_SAME_ADDRESS : 0);
+	spec.flags = (timeline ? GPUB_TIMELINE : 0) | (ephemeral ? GPUB_EPHEMERAL : 0) |
+		     (dedicated ? GPUB_DEDICATED : 0) | (same_address ? GPUB_SAME_ADDRESS : 0);
 	CALL(self, error, gpub_create(self->connection->client, name, &spec));
 	if (!error && PyErr_Occurred()) /* made before it was interrupted */
 		unlink_quietly(self, name);
@@ -196,7 +200,8 @@ static PyObject *client_resize(struct client *self, PyObject *args, PyObject *ke
 	int timeout_ms = 0, error;
 	uint64_t bytes = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO&|O:resize", names, &name, number_from_python, &bytes, &timeout) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO&|O:resize", names, &name, number_from_python, &bytes,
+					 &timeout) ||
 	    (timeout && timeout_from_python(timeout, &timeout_ms)))
 		return NULL;
 	CALL(self, error, gpub_resize(self->connection->client, name, bytes, timeout_ms));
@@ -407,7 +412,9 @@ static int timeout_or(PyObject *seconds, int absent, int *timeout_ms)
 	return seconds ? timeout_from_python(seconds, timeout_ms) : 0;
 }
 
-/* The drain would wait for arrays of this process that nobody takes for a lease. Those that nobody can reach go first. */
+/*
+ * The drain would wait for arrays of this process that nobody takes for a lease. Those that nobody can reach go first.
+ */
 static int check_pinned(const struct client *self, const char *name)
 {
 	unsigned count = holds_pinned(self->connection, name);
@@ -418,7 +425,9 @@ static int check_pinned(const struct client *self, const char *name)
 		count = holds_pinned(self->connection, name);
 	if (!count)
 		return 0;
-	PyErr_Format(PyExc_BufferError, "'%s' is used by arrays or tensors of %u released %s in this process: delete them before you drain it",
+	PyErr_Format(PyExc_BufferError,
+		     "'%s' is used by arrays or tensors of %u released %s in this process: delete them before you "
+		     "drain it",
 		     name, count, count == 1 ? "lease" : "leases");
 	return -1;
 }
@@ -446,8 +455,8 @@ static PyObject *client_wait_newer(struct client *self, PyObject *args, PyObject
 	int timeout_ms, error;
 	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O&O:wait_newer", names, &name, number_from_python, &generation,
-					 &timeout) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O&O:wait_newer", names, &name, number_from_python,
+					 &generation, &timeout) ||
 	    timeout_or(timeout, -1, &timeout_ms))
 		return NULL;
 	CALL(self, error, gpub_wait_newer(self->connection->client, name, generation, timeout_ms, &info));
@@ -488,7 +497,8 @@ static int part_expected(const struct wish *wish, const struct hold *hold, gpub_
 
 static bool fits(const gpub_layout *has, const gpub_layout *expected)
 {
-	if (has->code != expected->code || has->bits != expected->bits || has->lanes != expected->lanes || has->ndim != expected->ndim)
+	if (has->code != expected->code || has->bits != expected->bits || has->lanes != expected->lanes ||
+	    has->ndim != expected->ndim)
 		return false;
 	for (unsigned i = 0; i < has->ndim; i++)
 		if (has->shape[i] != expected->shape[i] && expected->shape[i] != GPUB_ANY_EXTENT)
@@ -513,7 +523,10 @@ static int check_part(const struct wish *wish, const struct hold *hold)
 	return -1;
 }
 
-/* The lease that the call gave. Where a signal handler has raised an exception meanwhile, it goes back. Takes the hold over. */
+/*
+ * The lease that the call gave. Where a signal handler has raised an exception meanwhile, it goes back. Takes the hold
+ * over.
+ */
 static struct hold *hold_taken(struct hold *hold, int error)
 {
 	if (error)
@@ -534,7 +547,8 @@ static struct hold *hold_acquire(struct connection *connection, const char *name
 
 	if (!hold)
 		return NULL;
-	PATIENTLY(error, gpub_acquire_as(connection->client, name, &wish->expectation, wish->rights, wish->timeout_ms, &hold->lease));
+	PATIENTLY(error, gpub_acquire_as(connection->client, name, &wish->expectation, wish->rights, wish->timeout_ms,
+					 &hold->lease));
 	hold = hold_taken(hold, error);
 	if (hold && check_part(wish, hold)) {
 		hold_put(hold);
@@ -556,10 +570,11 @@ static PyObject *client_acquire(struct client *self, PyObject *args, PyObject *k
 	const char *name, *rights = "r";
 	struct hold *hold;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$OOOOOO&:acquire", names, &name, &rights, &at, &signal, &timeout, &wish.shape,
-					 &wish.dtype, user_from_python, &wish.expectation.owner) ||
-	    rights_from_text(rights, &wish.rights) || wish_times(&wish, at, signal) || timeout_or(timeout, 0, &wish.timeout_ms) ||
-	    wish_layout(&wish))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$OOOOOO&:acquire", names, &name, &rights, &at, &signal,
+					 &timeout, &wish.shape, &wish.dtype, user_from_python,
+					 &wish.expectation.owner) ||
+	    rights_from_text(rights, &wish.rights) || wish_times(&wish, at, signal) ||
+	    timeout_or(timeout, 0, &wish.timeout_ms) || wish_layout(&wish))
 		return NULL;
 	if (!connection_enter_or_raise(self->connection))
 		return NULL;
@@ -592,8 +607,8 @@ static PyObject *client_ticket(struct client *self, PyObject *args, PyObject *ke
 	unsigned rights;
 	int once = 1, error;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$pO&O:ticket", names, &name, &text, &once, user_from_python,
-					 &terms.user, &lifetime) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|s$pO&O:ticket", names, &name, &text, &once,
+					 user_from_python, &terms.user, &lifetime) ||
 	    rights_from_text(text, &rights) || terms_from(lifetime, once, &terms))
 		return NULL;
 	CALL(self, error, gpub_ticket_issue(self->connection->client, name, rights, &terms, ticket));
@@ -639,25 +654,32 @@ static PyObject *client_redeem(struct client *self, PyObject *args, PyObject *ke
 
 static PyMethodDef methods[] = {
 	{ "close", (PyCFunction)client_close, METH_NOARGS,
-	  "close($self, /)\n--\n\nReturns what is still held and disconnects. Waits for the device work of this process.\n\n"
-	  "Arrays that live keep their leases: the last of them disconnects. OSError EBUSY: another thread is in a call." },
+	  "close($self, /)\n--\n\nReturns what is still held and disconnects. Waits for the device work of this "
+	  "process.\n\nArrays that live keep their leases: the last of them disconnects. OSError EBUSY: another thread "
+	  "is in a call." },
 	{ "create", NAMED(client_make),
-	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, same_address=False, reserve=0, device=None, mode=0o600, timeout=0)\n--\n\n"
-	  "Creates a buffer of zeros, an array in row-major order; the name lives until unlink().\n\n"
-	  "shape: an int or a tuple of up to 8. dtype: 'float32', numpy.float32, torch.float32 ...; 'float32x4' is of vectors. A str means\n"
-	  "what NumPy says: 'i8' is int64, 'f4' float32. What NumPy does not know is as gpub_layout_parse(3) has it: 'bf16', 'f32'.\n"
-	  "timeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation of its own. same_address: each process maps it at the same address. reserve: bytes that resize() may make of it. timeout: how\n"
-	  "many seconds to wait for memory, None without limit.\n\n"
-	  "FileExistsError: the name is taken. OSError ENOMEM, EDQUOT: no memory, or a quota. ValueError: no such dtype or shape." },
+	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, "
+	  "same_address=False, reserve=0, device=None, mode=0o600, timeout=0)\n--\n\nCreates a buffer of zeros, an "
+	  "array in row-major order; the name lives until unlink().\n\nshape: an int or a tuple of up to 8. dtype: "
+	  "'float32', numpy.float32, torch.float32 ...; 'float32x4' is of vectors. A str means\nwhat NumPy says: 'i8' "
+	  "is int64, 'f4' float32. What NumPy does not know is as gpub_layout_parse(3) has it: 'bf16', "
+	  "'f32'.\ntimeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation "
+	  "of its own. same_address: each process maps it at the same address. reserve: bytes that resize() may make "
+	  "of it. timeout: how\nmany seconds to wait for memory, None without limit.\n\nFileExistsError: the name is "
+	  "taken. OSError ENOMEM, EDQUOT: no memory, or a quota. ValueError: no such dtype or shape." },
 	{ "unlink", (PyCFunction)client_unlink, METH_VARARGS,
-	  "unlink($self, name, /)\n--\n\nRemoves the name. The memory is freed when nobody uses it.\n\nFileNotFoundError, PermissionError." },
+	  "unlink($self, name, /)\n--\n\nRemoves the name. The memory is freed when nobody uses "
+	  "it.\n\nFileNotFoundError, PermissionError." },
 	{ "drain", NAMED(client_drain),
-	  "drain($self, /, name, timeout=None)\n--\n\nunlink(), and waits until nobody uses the memory. TimeoutError: somebody still does; the name is removed.\n\n"
-	  "BufferError: arrays of this process live that were made of it by a lease that was released. The name stays." },
+	  "drain($self, /, name, timeout=None)\n--\n\nunlink(), and waits until nobody uses the memory. TimeoutError: "
+	  "somebody still does; the name is removed.\n\nBufferError: arrays of this process live that were made of it "
+	  "by a lease that was released. The name stays." },
 	{ "chmod", NAMED(client_chmod),
-	  "chmod($self, /, name, mode)\n--\n\nChanges who may acquire it. OSError EBUSY: create it with dedicated=True." },
+	  "chmod($self, /, name, mode)\n--\n\nChanges who may acquire it. OSError EBUSY: create it with "
+	  "dedicated=True." },
 	{ "chown", NAMED(client_chown),
-	  "chown($self, /, name, owner=-1, group=-1)\n--\n\nGives it to another user or group, by number; -1 leaves it as it is." },
+	  "chown($self, /, name, owner=-1, group=-1)\n--\n\nGives it to another user or group, by number; -1 leaves it "
+	  "as it is." },
 	{ "stat", (PyCFunction)client_stat, METH_VARARGS,
 	  "stat($self, name, /)\n--\n\nWhat the broker knows of it: an Info. FileNotFoundError: no such name." },
 	{ "list", (PyCFunction)client_list, METH_VARARGS,
@@ -665,39 +687,44 @@ static PyMethodDef methods[] = {
 	  "The buffers that this user owns or may acquire, in the order of their names: a list of Info.\n\n"
 	  "pattern: as of fnmatch, where * and ? match / too; None: all." },
 	{ "seal", (PyCFunction)client_seal, METH_VARARGS,
-	  "seal($self, name, /)\n--\n\nNo lease can write it from now on: they are refused with EROFS. It cannot be undone.\n\n"
-	  "OSError EBUSY: another session can write it." },
+	  "seal($self, name, /)\n--\n\nNo lease can write it from now on: they are refused with EROFS. It cannot be "
+	  "undone.\n\nOSError EBUSY: another session can write it." },
 	{ "rename", NAMED(client_rename),
-	  "rename($self, /, name, to, *, replace=False, persist=False)\n--\n\nGives it another name and a new generation, in one step.\n\n"
-	  "replace: a buffer of that name is unlinked. persist: it is not ephemeral any more.\n\n"
-	  "FileExistsError: the name is taken. Leases go on." },
+	  "rename($self, /, name, to, *, replace=False, persist=False)\n--\n\nGives it another name and a new "
+	  "generation, in one step.\n\nreplace: a buffer of that name is unlinked. persist: it is not ephemeral any "
+	  "more.\n\nFileExistsError: the name is taken. Leases go on." },
 	{ "resize", NAMED(client_resize),
-	  "resize($self, /, name, nbytes, timeout=0)\n--\n\nGives a buffer that was created with a reserve another size: what is new is zero.\n\n"
-	  "It is a new generation: leases and arrays stay as they are, the next acquire() has as many rows as fit in nbytes, tickets for it end. It\n"
-	  "shrinks only while no process maps it. timeout: how many seconds to wait for memory, None without limit.\n\n"
-	  "FileNotFoundError, PermissionError. OSError EINVAL: it has no reserve; ENOSPC: nbytes is beyond the reserve; ENOMEM, EDQUOT: no memory,\n"
-	  "or a quota; EBUSY: a process maps what is to shrink, or it is being resized; EROFS: it is sealed." },
+	  "resize($self, /, name, nbytes, timeout=0)\n--\n\nGives a buffer that was created with a reserve another "
+	  "size: what is new is zero.\n\nIt is a new generation: leases and arrays stay as they are, the next "
+	  "acquire() has as many rows as fit in nbytes, tickets for it end. It\nshrinks only while no process maps it. "
+	  "timeout: how many seconds to wait for memory, None without limit.\n\nFileNotFoundError, PermissionError. "
+	  "OSError EINVAL: it has no reserve; ENOSPC: nbytes is beyond the reserve; ENOMEM, EDQUOT: no memory,\nor a "
+	  "quota; EBUSY: a process maps what is to shrink, or it is being resized; EROFS: it is sealed." },
 	{ "wait_newer", NAMED(client_wait_newer),
-	  "wait_newer($self, /, name, generation=0, timeout=None)\n--\n\nWaits for a buffer of that name of a later generation: its Info.\n\n"
-	  "TimeoutError; FileNotFoundError: timeout is 0 and there is no such name." },
+	  "wait_newer($self, /, name, generation=0, timeout=None)\n--\n\nWaits for a buffer of that name of a later "
+	  "generation: its Info.\n\nTimeoutError; FileNotFoundError: timeout is 0 and there is no such name." },
 	{ "acquire", NAMED(client_acquire),
-	  "acquire($self, /, name, rights='r', *, at=None, signal=None, timeout=0, shape=None, dtype=None, owner=None)\n--\n\n"
-	  "Holds the buffer: a Lease, for a with statement.\n\n"
-	  "rights: 'r', 'w' or 'rw'. at: its work waits until the buffer's timeline has that value; signal: its end sets the\n"
-	  "timeline to that value. Both happen on the device, in the order of the stream that the framework uses which takes the array; on\n"
-	  "the host device acquire() itself waits. timeout: how many seconds to wait for a\n"
-	  "name that does not exist, None without limit. shape, dtype, owner: what the buffer must be; an extent of None is any.\n\n"
-	  "FileNotFoundError, TimeoutError, PermissionError; OSError EMEDIUMTYPE: it has another shape or dtype. OSError EROFS: it is\n"
-	  "sealed. OSError EOWNERDEAD: the timeline's writer died before 'at'." },
+	  "acquire($self, /, name, rights='r', *, at=None, signal=None, timeout=0, shape=None, dtype=None, "
+	  "owner=None)\n--\n\nHolds the buffer: a Lease, for a with statement.\n\nrights: 'r', 'w' or 'rw'. at: its "
+	  "work waits until the buffer's timeline has that value; signal: its end sets the\ntimeline to that value. "
+	  "Both happen on the device, in the order of the stream that the framework uses which takes the array; "
+	  "on\nthe host device acquire() itself waits. timeout: how many seconds to wait for a\nname that does not "
+	  "exist, None without limit. shape, dtype, owner: what the buffer must be; an extent of None is "
+	  "any.\n\nFileNotFoundError, TimeoutError, PermissionError; OSError EMEDIUMTYPE: it has another shape or "
+	  "dtype. OSError EROFS: it is\nsealed. OSError EOWNERDEAD: the timeline's writer died before 'at'." },
 	{ "ticket", NAMED(client_ticket),
-	  "ticket($self, /, name, rights='r', *, once=True, user=None, lifetime=3600)\n--\n\nA Ticket for it, which another process redeems.\n\n"
-	  "once: it can be redeemed once. user: the uid that may, None: anybody. lifetime: seconds, None: as long as the name." },
+	  "ticket($self, /, name, rights='r', *, once=True, user=None, lifetime=3600)\n--\n\nA Ticket for it, which "
+	  "another process redeems.\n\nonce: it can be redeemed once. user: the uid that may, None: anybody. lifetime: "
+	  "seconds, None: as long as the name." },
 	{ "redeem", NAMED(client_redeem),
-	  "redeem($self, /, ticket, *, at=None, signal=None)\n--\n\nHolds the buffer of a Ticket: a Lease with the ticket's rights.\n\nOSError EKEYREJECTED, EKEYEXPIRED, ESTALE." },
+	  "redeem($self, /, ticket, *, at=None, signal=None)\n--\n\nHolds the buffer of a Ticket: a Lease with the "
+	  "ticket's rights.\n\nOSError EKEYREJECTED, EKEYEXPIRED, ESTALE." },
 	{ "trim", (PyCFunction)client_trim, METH_NOARGS,
-	  "trim($self, /)\n--\n\nCloses every mapping that no lease holds. Waits for the device work of this process." },
+	  "trim($self, /)\n--\n\nCloses every mapping that no lease holds. Waits for the device work of this "
+	  "process." },
 	{ "set_device", (PyCFunction)client_set_device, METH_VARARGS,
-	  "set_device($self, device, /)\n--\n\nMakes that device current for the calling thread. acquire() and create() use the current one." },
+	  "set_device($self, device, /)\n--\n\nMakes that device current for the calling thread. acquire() and "
+	  "create() use the current one." },
 	{ "__enter__", (PyCFunction)client_enter, METH_NOARGS, NULL },
 	{ "__exit__", (PyCFunction)client_exit, METH_VARARGS, NULL },
 	{ 0 },
@@ -705,17 +732,20 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef getset[] = {
 	{ "devices", (getter)get_devices, NULL, "int: how many devices this client can use.", NULL },
-	{ "node", (getter)get_node, NULL, "str: which broker this is. Processes with the same one can acquire each other's buffers.", NULL },
-	{ "connected", (getter)get_connected, NULL, "bool: it is open, and its broker runs. A client stays without a broker: connect anew.", NULL },
+	{ "node", (getter)get_node, NULL,
+	  "str: which broker this is. Processes with the same one can acquire each other's buffers.", NULL },
+	{ "connected", (getter)get_connected, NULL,
+	  "bool: it is open, and its broker runs. A client stays without a broker: connect anew.", NULL },
 	{ "address", (getter)get_address, NULL, "str: the broker's address as it was given, or None.", NULL },
 	{ 0 },
 };
 
 static PyType_Slot slots[] = {
-	{ Py_tp_doc, "Client(address=None)\n--\n\nA connection to a broker: gpubroker.connect() makes it. Use it in a with statement, or close() it.\n\n"
-		     "Any thread may use it. Its calls raise OSError with the errno and the message of the library. Those that wait are ended by\n"
-		     "Ctrl-C, and by any other signal whose handler raises an exception; nothing of them is left then. In a forked child they raise\n"
-		     "ChildProcessError (ECHILD)." },
+	{ Py_tp_doc,
+	  "Client(address=None)\n--\n\nA connection to a broker: gpubroker.connect() makes it. Use it in a with "
+	  "statement, or close() it.\n\nAny thread may use it. Its calls raise OSError with the errno and the message "
+	  "of the library. Those that wait are ended by\nCtrl-C, and by any other signal whose handler raises an "
+	  "exception; nothing of them is left then. In a forked child they raise\nChildProcessError (ECHILD)." },
 	{ Py_tp_new, (void *)client_create },
 	{ Py_tp_dealloc, (void *)client_dealloc },
 	{ Py_tp_repr, (void *)client_repr },

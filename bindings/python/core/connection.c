@@ -159,8 +159,8 @@ bool connection_enter_or_raise(struct connection *connection)
 	if (connection_enter(connection))
 		return true;
 	if (getpid() != connection->pid)
-		raise_os_text(-ECHILD, "this client belongs to the parent of this process: start the child with exec (multiprocessing: "
-				       "'spawn' or 'forkserver'), and connect there");
+		raise_os_text(-ECHILD, "this client belongs to the parent of this process: start the child with exec "
+				       "(multiprocessing: 'spawn' or 'forkserver'), and connect there");
 	else
 		PyErr_SetString(PyExc_ValueError, "the client is closed");
 	return false;
@@ -184,7 +184,9 @@ static void disconnect(struct connection *connection)
 	gpub_disconnect(connection->client);
 }
 
-/* True: it has no other uses than leases and arrays, and no new one begins. An array that ends just now is waited for. */
+/*
+ * True: it has no other uses than leases and arrays, and no new one begins. An array that ends just now is waited for.
+ */
 static bool close_begin(struct connection *connection)
 {
 	unsigned uses;
@@ -205,7 +207,8 @@ static bool end_begin(struct connection *connection)
 
 	if (getpid() != connection->pid || uses & ~CLOSED)
 		return false;
-	return atomic_compare_exchange_strong(&connection->uses, &uses, CLOSED) && !atomic_exchange(&connection->gone, true);
+	return atomic_compare_exchange_strong(&connection->uses, &uses, CLOSED) &&
+	       !atomic_exchange(&connection->gone, true);
 }
 
 static void leaving_add(int count)
@@ -226,8 +229,9 @@ static void *disconnect_thread(void *connection)
 }
 
 /*
- * The last array of a collected Client has ended, on a thread that may hold the interpreter lock or any lock of a framework:
- * another thread waits for the device, and the process's end for that thread. Without one, the process's end disconnects.
+ * The last array of a collected Client has ended, on a thread that may hold the interpreter lock or any lock of a
+ * framework: another thread waits for the device, and the process's end for that thread. Without one, the process's end
+ * disconnects.
  */
 static void disconnect_later(struct connection *connection)
 {
@@ -294,7 +298,8 @@ static bool claim(struct connection *connection, bool alone)
 
 	if ((uses & ~CLOSED) != exports + atomic_load(&connection->held) || (exports && !alone))
 		return false;
-	return atomic_compare_exchange_strong(&connection->uses, &uses, uses | CLOSED) && !atomic_exchange(&connection->gone, true);
+	return atomic_compare_exchange_strong(&connection->uses, &uses, uses | CLOSED) &&
+	       !atomic_exchange(&connection->gone, true);
 }
 
 /* One that is to be disconnected, with a reference to it. NULL: there is none. */

@@ -2,10 +2,10 @@
 /*
  * connection.h - one gpub_client, shared by a Client, its leases and their exported arrays.
  *
- * Owns the gpub_client and its idle streams, and the list of all connections of the process. It is no Python object: an array
- * may end on a thread without the interpreter lock. A use keeps it open: each call that is in the library is one, and each
- * lease that the library holds, and each exported array. It never disconnects while there is one, because that would unmap
- * memory that an array shows.
+ * Owns the gpub_client and its idle streams, and the list of all connections of the process. It is no Python object: an
+ * array may end on a thread without the interpreter lock. A use keeps it open: each call that is in the library is one,
+ * and each lease that the library holds, and each exported array. It never disconnects while there is one, because that
+ * would unmap memory that an array shows.
  */
 #ifndef GPUB_PYTHON_CONNECTION_H
 #define GPUB_PYTHON_CONNECTION_H
@@ -51,7 +51,10 @@ void connection_held_end(struct connection *connection);
 
 /* No new use begins. -1: an exception says that a thread is in a call. Again is 0. */
 int connection_close(struct connection *connection);
-/* Its Client is closed or collected: disconnects as soon as there is no use, without the interpreter lock if that is now. */
+/*
+ * Its Client is closed or collected: disconnects as soon as there is no use, without the interpreter lock if that is
+ * now.
+ */
 void connection_abandon(struct connection *connection);
 
 /* Around the lists of connections and of their holds. Nothing else is called meanwhile. */
@@ -62,14 +65,14 @@ void connections_unlock(void);
 bool connection_is_alive(struct connection *connection);
 
 /*
- * The process ends: disconnects all connections that only leases use. alone: and arrays, which no thread can use any more. Without
- * the interpreter lock.
+ * The process ends: disconnects all connections that only leases use. alone: and arrays, which no thread can use any
+ * more. Without the interpreter lock.
  */
 void connections_leave(bool alone);
 
 /*
- * A stream on which nothing waits, of the device of such a lease; the caller is in a use. NULL: an exception is set. Give
- * it back when whatever is queued on it ends by itself.
+ * A stream on which nothing waits, of the device of such a lease; the caller is in a use. NULL: an exception is set.
+ * Give it back when whatever is queued on it ends by itself.
  */
 void *connection_stream(struct connection *connection, int device);
 void connection_stream_idle(struct connection *connection, int device, void *stream);

@@ -138,7 +138,9 @@ static PyObject *capsule_of(struct hold *hold, const struct part *part, bool ver
 	if (!made)
 		return NULL;
 	if (versioned) {
-		made->versioned = (struct dl_versioned){ .version = { DLPACK_MAJOR, DLPACK_MINOR }, .context = made, .deleter = versioned_end };
+		made->versioned = (struct dl_versioned){ .version = { DLPACK_MAJOR, DLPACK_MINOR },
+							 .context = made,
+							 .deleter = versioned_end };
 		made->versioned.flags = hold->lease.rights & GPUB_WRITE ? 0 : DLPACK_READ_ONLY;
 		describe(made, part, &made->versioned.tensor);
 	} else {
@@ -161,7 +163,9 @@ static PyObject *capsule_of_all(struct hold *hold, bool versioned)
 
 	for (uint32_t i = 0; i < layout->ndim; i++)
 		shape[i] = (int64_t)layout->shape[i];
-	return capsule_of(hold, &(struct part){ 0, layout->code, layout->bits, layout->lanes, (int)layout->ndim, shape }, versioned);
+	return capsule_of(hold,
+			  &(struct part){ 0, layout->code, layout->bits, layout->lanes, (int)layout->ndim, shape },
+			  versioned);
 }
 
 /* ---- what a consumer asks for ---- */
@@ -172,7 +176,8 @@ struct wish {
 
 PyObject *dlpack_device(const struct hold *hold)
 {
-	return hold_is_host(hold) ? Py_BuildValue("(ii)", DEVICE_CPU, 0) : Py_BuildValue("(ii)", DEVICE_CUDA, hold->lease.device);
+	return hold_is_host(hold) ? Py_BuildValue("(ii)", DEVICE_CPU, 0) :
+				    Py_BuildValue("(ii)", DEVICE_CUDA, hold->lease.device);
 }
 
 static int check_device(const struct hold *hold, PyObject *wished)
@@ -181,7 +186,8 @@ static int check_device(const struct hold *hold, PyObject *wished)
 	int same = wished == Py_None || (has && PyObject_RichCompareBool(has, wished, Py_EQ) == 1);
 
 	if (!same && !PyErr_Occurred())
-		PyErr_Format(PyExc_BufferError, "%s is on the device %R, not %R: nothing is copied between devices", hold->label, has, wished);
+		PyErr_Format(PyExc_BufferError, "%s is on the device %R, not %R: nothing is copied between devices",
+			     hold->label, has, wished);
 	Py_XDECREF(has);
 	return same ? 0 : -1;
 }
@@ -191,7 +197,8 @@ static int check_copy(PyObject *copy)
 	int wanted = PyObject_IsTrue(copy);
 
 	if (wanted > 0)
-		PyErr_SetString(PyExc_BufferError, "copy=True: a lease is the buffer itself; copy the array that you get");
+		PyErr_SetString(PyExc_BufferError,
+				"copy=True: a lease is the buffer itself; copy the array that you get");
 	return wanted ? -1 : 0;
 }
 
@@ -216,8 +223,10 @@ int stream_from_python(PyObject *number, void **stream)
 	if (value == -1 && PyErr_Occurred())
 		return -1;
 	if (value <= 0) {
-		PyErr_Format(PyExc_ValueError, "%lld is no stream: 1 is the legacy default stream, 2 the per-thread default stream, "
-					       "and others have their handle", value);
+		PyErr_Format(PyExc_ValueError,
+			     "%lld is no stream: 1 is the legacy default stream, 2 the per-thread default stream, and "
+			     "others have their handle",
+			     value);
 		return -1;
 	}
 	*stream = value == 1 ? NULL : (void *)(uintptr_t)value; /* NOLINT(performance-no-int-to-ptr) */
@@ -256,8 +265,10 @@ static int check(struct hold *hold, const struct wish *wish, bool trusting, bool
 	if (trusting)
 		*versioned = *versioned && hold->lease.rights & GPUB_WRITE;
 	else if (!*versioned && !(hold->lease.rights & GPUB_WRITE)) {
-		PyErr_Format(PyExc_BufferError, "%s is leased for reading, and the consumer knows no read-only arrays (DLPack before 1.0): "
-						"acquire it with 'rw', or use the lease's method for that framework", hold->label);
+		PyErr_Format(PyExc_BufferError,
+			     "%s is leased for reading, and the consumer knows no read-only arrays (DLPack before "
+			     "1.0): acquire it with 'rw', or use the lease's method for that framework",
+			     hold->label);
 		return -1;
 	}
 	return 0;
@@ -270,7 +281,8 @@ PyObject *dlpack_export(struct hold *hold, PyObject *args, PyObject *keywords, b
 	bool versioned;
 	PyObject *capsule = NULL;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", names, &wish.stream, &wish.version, &wish.device, &wish.copy) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", names, &wish.stream, &wish.version,
+					 &wish.device, &wish.copy) ||
 	    check(hold, &wish, trusting, &versioned) || !hold_export(hold))
 		return NULL;
 	if (!order_for(hold, wish.stream))
@@ -307,9 +319,10 @@ static int part_check(const struct hold *hold, const struct part *part)
 	bool fits = size && part->offset <= nbytes, empty = false;
 
 	if (fits && ((uintptr_t)hold->lease.ptr + part->offset) % size) {
-		PyErr_Format(PyExc_BufferError, "a tensor at byte %llu of %s is not aligned to its elements of %llu bytes: write it again with the "
-						"tensors of the largest elements first", (unsigned long long)part->offset, hold->label,
-			     (unsigned long long)size);
+		PyErr_Format(PyExc_BufferError,
+			     "a tensor at byte %llu of %s is not aligned to its elements of %llu bytes: write it again "
+			     "with the tensors of the largest elements first",
+			     (unsigned long long)part->offset, hold->label, (unsigned long long)size);
 		return -1;
 	}
 	for (int i = 0; i < part->ndim && fits; i++) {
@@ -320,7 +333,8 @@ static int part_check(const struct hold *hold, const struct part *part)
 	}
 	if (fits && (empty || strides <= nbytes - part->offset))
 		return 0;
-	PyErr_Format(PyExc_ValueError, "a tensor at byte %llu is beyond the end of %s", (unsigned long long)part->offset, hold->label);
+	PyErr_Format(PyExc_ValueError, "a tensor at byte %llu is beyond the end of %s",
+		     (unsigned long long)part->offset, hold->label);
 	return -1;
 }
 
@@ -330,7 +344,8 @@ PyObject *dlpack_part(struct hold *hold, PyObject *args)
 	struct part part = { .lanes = 1 };
 	PyObject *tuple, *capsule;
 
-	if (!PyArg_ParseTuple(args, "bbO!O&:_part", &part.code, &part.bits, &PyTuple_Type, &tuple, number_from_python, &part.offset))
+	if (!PyArg_ParseTuple(args, "bbO!O&:_part", &part.code, &part.bits, &PyTuple_Type, &tuple, number_from_python,
+			      &part.offset))
 		return NULL;
 	if (part_shape(tuple, &part, shape) || part_check(hold, &part) || !hold_export(hold))
 		return NULL;

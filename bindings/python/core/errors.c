@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX 1024 /* of a message: the library's are shorter, and a Python word has at most twice the letters of its C word */
+/* Bytes of a message: the library's are shorter, and a Python word has at most twice the letters of its C word. */
+#define TEXT_MAX 1024
 
 /* ---- Python's words ---- */
 
@@ -59,7 +60,10 @@ static size_t word_write(FILE *to, const char *text)
 	return length;
 }
 
-/* A name or a file's, as "'u'", stays as it is. Returns its length; 0: none begins there. An apostrophe stands behind a word. */
+/*
+ * A name or a file's, as "'u'", stays as it is. Returns its length; 0: none begins there. An apostrophe stands behind a
+ * word.
+ */
 static size_t quoted_write(FILE *to, const char *text, bool behind_word)
 {
 	const char *end = *text == '\'' && !behind_word ? strchr(text + 1, '\'') : NULL;
@@ -67,7 +71,10 @@ static size_t quoted_write(FILE *to, const char *text, bool behind_word)
 	return end ? fwrite(text, 1, (size_t)(end + 1 - text), to) : 0;
 }
 
-/* A time in milliseconds, as in "within 300 ms", in seconds, which all times of Python's are. Returns how long it is there; 0: none is. */
+/*
+ * A time in milliseconds, as in "within 300 ms", in seconds, which all times of Python's are. Returns how long it is
+ * there; 0: none is.
+ */
 static size_t time_write(FILE *to, const char *text)
 {
 	static const char before[] = " within ";

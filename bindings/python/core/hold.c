@@ -63,7 +63,9 @@ static void hold_returned(struct hold *hold)
 	connection_held_end(hold->connection);
 }
 
-/* Without an order, which is right here too: the library frees only what the device has done with. Once, on any thread. */
+/*
+ * Without an order, which is right here too: the library frees only what the device has done with. Once, on any thread.
+ */
 static void hold_return(struct hold *hold)
 {
 	if (getpid() != hold->connection->pid || !atomic_exchange(&hold->open, false))
@@ -251,7 +253,10 @@ int hold_order(struct hold *hold, void *stream, struct maybe at)
 
 /* ---- release ---- */
 
-/* The stream behind all work on the buffer; *own: none is known, and none was used. signals: a signal is to stand behind that. */
+/*
+ * The stream behind all work on the buffer; *own: none is known, and none was used. signals: a signal is to stand
+ * behind that.
+ */
 static int choose_stream(const struct hold *hold, const struct maybe *given, bool signals, void **stream, bool *own)
 {
 	const char *problem = NULL;
@@ -268,7 +273,8 @@ static int choose_stream(const struct hold *hold, const struct maybe *given, boo
 		problem = "nothing says on which stream its memory was used";
 	if (!problem)
 		return 0;
-	PyErr_Format(PyExc_ValueError, "%s cannot be released or signalled: %s. Give stream=..., the one that is behind all work on it",
+	PyErr_Format(PyExc_ValueError,
+		     "%s cannot be released or signalled: %s. Give stream=..., the one that is behind all work on it",
 		     hold->label, problem);
 	return -1;
 }
@@ -290,8 +296,9 @@ static int signal_and_return(struct hold *hold, bool ordered, void *stream)
 }
 
 /*
- * On a stream that carried no work: what was done is done, so nobody has to synchronise before an unlinked buffer is freed. A
- * signal stands behind the wait, which may be parked: nobody else is to stand behind that. returns: the signal is the lease's own.
+ * On a stream that carried no work: what was done is done, so nobody has to synchronise before an unlinked buffer is
+ * freed. A signal stands behind the wait, which may be parked: nobody else is to stand behind that. returns: the signal
+ * is the lease's own.
  */
 static int signal_on_own(struct hold *hold, const struct maybe *signal, bool returns)
 {
@@ -427,13 +434,16 @@ static int copy_on(struct hold *hold, const struct copy *copies, size_t count, b
 		char *there = (char *)hold->lease.ptr + copies[i].offset;
 
 		if (copies[i].size) /* nothing may have no address */
-			error = gpub_copy_on(hold->lease.client, write ? there : copies[i].memory, write ? copies[i].memory : there,
-					     copies[i].size, stream);
+			error = gpub_copy_on(hold->lease.client, write ? there : copies[i].memory,
+					     write ? copies[i].memory : there, copies[i].size, stream);
 	}
 	return error;
 }
 
-/* Until what comes before the copies is done: a signal may end this wait, but not that for the copies, which use the caller's memory. */
+/*
+ * Until what comes before the copies is done: a signal may end this wait, but not that for the copies, which use the
+ * caller's memory.
+ */
 static int wait_for_turn(struct hold *hold, bool own, bool waits, void *stream)
 {
 	int error = 0;
@@ -447,7 +457,8 @@ static int wait_for_turn(struct hold *hold, bool own, bool waits, void *stream)
 	return error || PyErr_Occurred() ? -1 : 0;
 }
 
-static int copy_and_wait(struct hold *hold, const struct copy *copies, size_t count, bool write, bool waits, void *stream)
+static int copy_and_wait(struct hold *hold, const struct copy *copies, size_t count, bool write, bool waits,
+			 void *stream)
 {
 	int error, synced = 0;
 

@@ -2,9 +2,9 @@
 /*
  * hold.h - a lease with what Python's objects share of it: a Lease, and each array that was made of it.
  *
- * Owns the gpub_lease and a reference to its connection. It is no Python object: an array may end on a thread without the
- * interpreter lock. A release signals, and returns the lease if no array lives; else the last array returns it. So does the
- * last reference where nobody released it. All but hold_export_end and hold_put need the interpreter lock.
+ * Owns the gpub_lease and a reference to its connection. It is no Python object: an array may end on a thread without
+ * the interpreter lock. A release signals, and returns the lease if no array lives; else the last array returns it. So
+ * does the last reference where nobody released it. All but hold_export_end and hold_put need the interpreter lock.
  */
 #ifndef GPUB_PYTHON_HOLD_H
 #define GPUB_PYTHON_HOLD_H
@@ -52,19 +52,25 @@ static inline bool hold_is_host(const struct hold *hold)
 	return hold->lease.device == GPUB_HOST;
 }
 
-/* Refuses with an exception what is released, closed, or the parent's. The caller leaves the connection where it is true. */
+/*
+ * Refuses with an exception what is released, closed, or the parent's. The caller leaves the connection where it is
+ * true.
+ */
 bool hold_enter(struct hold *hold);
 
 /* An array begins: false with an exception. Ends on any thread. */
 bool hold_export(struct hold *hold);
 void hold_export_end(struct hold *hold);
 
-/* The calling thread waits until the timeline has that value. -1: an exception is set, TimeoutError or OSError EOWNERDEAD too. */
+/*
+ * The calling thread waits until the timeline has that value. -1: an exception is set, TimeoutError or OSError
+ * EOWNERDEAD too.
+ */
 int hold_wait(struct hold *hold, uint64_t value, int timeout_ms);
 
 /*
- * Work of this stream comes behind the wait for the timeline from here on; behind that for at, where it is given, from now on
- * instead of the lease's own. On the host device the calling thread waits. -1: an exception is set.
+ * Work of this stream comes behind the wait for the timeline from here on; behind that for at, where it is given, from
+ * now on instead of the lease's own. On the host device the calling thread waits. -1: an exception is set.
  */
 int hold_order(struct hold *hold, void *stream, struct maybe at);
 
@@ -72,8 +78,8 @@ int hold_order(struct hold *hold, void *stream, struct maybe at);
 int hold_signal(struct hold *hold, uint64_t value, const struct maybe *stream);
 
 /*
- * Signals and returns, on the stream that is given, or on that of its arrays. While arrays live, signals and leaves the return to
- * the last of them. Does nothing when that was done. -1: an exception is set, and it is held as before.
+ * Signals and returns, on the stream that is given, or on that of its arrays. While arrays live, signals and leaves the
+ * return to the last of them. Does nothing when that was done. -1: an exception is set, and it is held as before.
  */
 int hold_release(struct hold *hold, const struct maybe *stream);
 /* The same without the signal, because the work failed. */
@@ -93,8 +99,8 @@ struct copy {
 };
 
 /*
- * Into the lease, or out of it, behind the wait for the timeline, on the stream of its arrays. They are done when it returns
- * where it waits, or where there is no such stream. -1: an exception is set.
+ * Into the lease, or out of it, behind the wait for the timeline, on the stream of its arrays. They are done when it
+ * returns where it waits, or where there is no such stream. -1: an exception is set.
  */
 int hold_copy(struct hold *hold, const struct copy *copies, size_t count, bool write, bool waits);
 

@@ -51,13 +51,16 @@ static int fill(PyObject *to, const gpub_info *info)
 
 	if (set(to, &at, PyUnicode_DecodeFSDefault(info->name)) || set(to, &at, layout_shape(&layout)) ||
 	    set(to, &at, layout_dtype(&layout)) || set(to, &at, PyLong_FromUnsignedLongLong(info->size)) ||
-	    set(to, &at, PyLong_FromUnsignedLongLong(info->generation)) || set(to, &at, PyLong_FromLong(info->device)) ||
-	    set(to, &at, PyLong_FromUnsignedLong(info->mode)) || set(to, &at, PyLong_FromUnsignedLong(info->owner)) ||
-	    set(to, &at, PyLong_FromUnsignedLong(info->group)) || set(to, &at, PyLong_FromUnsignedLong(info->grants)))
+	    set(to, &at, PyLong_FromUnsignedLongLong(info->generation)) ||
+	    set(to, &at, PyLong_FromLong(info->device)) || set(to, &at, PyLong_FromUnsignedLong(info->mode)) ||
+	    set(to, &at, PyLong_FromUnsignedLong(info->owner)) || set(to, &at, PyLong_FromUnsignedLong(info->group)) ||
+	    set(to, &at, PyLong_FromUnsignedLong(info->grants)))
 		return -1;
 	return set_flag(to, &at, info->flags & GPUB_EPHEMERAL) || set_flag(to, &at, info->flags & GPUB_TIMELINE) ||
-			       set_flag(to, &at, info->flags & GPUB_DEDICATED) || set_flag(to, &at, info->flags & GPUB_SAME_ADDRESS) ||
-			       set_flag(to, &at, info->flags & GPUB_SEALED) || set(to, &at, PyLong_FromUnsignedLongLong(info->reserve)) ?
+			       set_flag(to, &at, info->flags & GPUB_DEDICATED) ||
+			       set_flag(to, &at, info->flags & GPUB_SAME_ADDRESS) ||
+			       set_flag(to, &at, info->flags & GPUB_SEALED) ||
+			       set(to, &at, PyLong_FromUnsignedLongLong(info->reserve)) ?
 		       -1 :
 		       0;
 }

@@ -54,7 +54,8 @@ static int extents_from_tuple(PyObject *tuple, int any, gpub_layout *layout)
 	Py_ssize_t count = PyTuple_Size(tuple);
 
 	if (count > GPUB_DIMS_MAX) {
-		PyErr_Format(PyExc_ValueError, "a shape of %zd dimensions: a buffer has up to %d", count, GPUB_DIMS_MAX);
+		PyErr_Format(PyExc_ValueError, "a shape of %zd dimensions: a buffer has up to %d", count,
+			     GPUB_DIMS_MAX);
 		return -1;
 	}
 	layout->ndim = (uint32_t)count;
@@ -181,11 +182,14 @@ int layout_check_view(const gpub_layout *layout, const Py_buffer *view, const ch
 	format += strspn(format, "@=<>!");
 	if ((layout->code == GPUB_UINT && layout->bits == 8) || !strcmp(format, "B") || !strcmp(format, "c"))
 		return 0;
-	has = elements_of(view, format, &elements) && !foreign ? layout_dtype(&elements) : PyUnicode_FromString(view->format);
+	has = elements_of(view, format, &elements) && !foreign ? layout_dtype(&elements) :
+								 PyUnicode_FromString(view->format);
 	wanted = layout_dtype(&own);
 	if (has && wanted && PyUnicode_Compare(has, wanted))
-		PyErr_Format(PyExc_TypeError, "%s has elements of %U, and this memory has %U: convert it, or pass its bytes, as "
-					      "memoryview(...).cast('B')", label, wanted, has);
+		PyErr_Format(PyExc_TypeError,
+			     "%s has elements of %U, and this memory has %U: convert it, or pass its bytes, as "
+			     "memoryview(...).cast('B')",
+			     label, wanted, has);
 	Py_XDECREF(has);
 	Py_XDECREF(wanted);
 	return PyErr_Occurred() ? -1 : 0;

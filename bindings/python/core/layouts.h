@@ -8,8 +8,8 @@
 #define LAYOUT_DIMS (GPUB_DIMS_MAX + 1) /* the elements of a vector type are a dimension in Python */
 
 /*
- * shape: an int or a sequence of them; with any, None or -1 is any extent. dtype: what dtypes.py knows. -1: a TypeError or
- * ValueError is set.
+ * shape: an int or a sequence of them; with any, None or -1 is any extent. dtype: what dtypes.py knows. -1: a TypeError
+ * or ValueError is set.
  */
 int layout_from_python(PyObject *shape, PyObject *dtype, int any, gpub_layout *layout);
 
@@ -24,8 +24,8 @@ PyObject *layout_shape(const gpub_layout *layout); /* a tuple */
 PyObject *layout_dtype(const gpub_layout *layout); /* "float32" */
 
 /*
- * Whether memory of that view has the layout's elements. Bytes have any, and a buffer of bytes has all. -1: a TypeError is set, with
- * both types; label: the buffer.
+ * Whether memory of that view has the layout's elements. Bytes have any, and a buffer of bytes has all. -1: a TypeError
+ * is set, with both types; label: the buffer.
  */
 int layout_check_view(const gpub_layout *layout, const Py_buffer *view, const char *label);
 

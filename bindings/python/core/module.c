@@ -2,8 +2,8 @@
 /*
  * module.c - gpubroker._core: its types and what it exports.
  *
- * It has no state but its types. So each subinterpreter that shares the interpreter lock may import it; one with a lock of its
- * own may not, which is what an interpreter assumes of a module that does not say otherwise.
+ * It has no state but its types. So each subinterpreter that shares the interpreter lock may import it; one with a lock
+ * of its own may not, which is what an interpreter assumes of a module that does not say otherwise.
  */
 #include "module.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * patience.h - calls of the library that may wait: without the interpreter lock, and so that Python's signal handlers run
- * meanwhile. Where a handler raises an exception (Ctrl-C), the call ends.
+ * patience.h - calls of the library that may wait: without the interpreter lock, and so that Python's signal handlers
+ * run meanwhile. Where a handler raises an exception (Ctrl-C), the call ends.
  *
  * Owns nothing but the place of a call on its thread's stack.
  */

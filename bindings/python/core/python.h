@@ -13,7 +13,7 @@
 #include <Python.h>
 
 #ifdef Py_GIL_DISABLED
-#error "gpubroker needs a Python with the global interpreter lock: its objects rely on it, and a free-threaded Python has no limited API"
+#error "gpubroker needs a Python with the global interpreter lock, as a free-threaded Python has no limited API"
 #endif
 
 #include <gpubroker.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cpp.cc - gpubroker.hpp beside a real broker: who ends what, and which buffers are arrays of which type. cpp.sh compiles it for several
-// standards and runs it with the buffers u=f32[2,3], b=bool[5], z=c64[4], long=u8[300] and raw=24.
+// cpp.cc - gpubroker.hpp beside a real broker: who ends what, and which buffers are arrays of which type. cpp.sh
+// compiles it for several standards and runs it with the buffers u=f32[2,3], b=bool[5], z=c64[4], long=u8[300] and
+// raw=24.
 #include "gpubroker.hpp"
 
 #include <cerrno>
@@ -42,7 +43,8 @@ void clients()
 	point(!one, "it disconnects before its end");
 }
 
-// Whether somebody holds the buffer, whose name is gone afterwards; and whether it is freed, perhaps before anybody asks.
+// Whether somebody holds the buffer, whose name is gone afterwards; and whether it is freed, perhaps before anybody
+// asks.
 bool held(const gpub::client &client, const char *name)
 {
 	return gpub_drain(client.get(), name, 0) == -ETIMEDOUT;
@@ -123,7 +125,8 @@ void elements()
 	point(gpub::element<float>::code == GPUB_FLOAT && gpub::element<double>::bits == 64 &&
 		      gpub::element<std::int16_t>::code == GPUB_INT && gpub::element<std::uint8_t>::code == GPUB_UINT &&
 		      gpub::element<bool>::code == GPUB_BOOL && gpub::element<bool>::bits == 8 &&
-		      gpub::element<std::complex<double>>::code == GPUB_COMPLEX && gpub::element<std::complex<double>>::bits == 128,
+		      gpub::element<std::complex<double>>::code == GPUB_COMPLEX &&
+		      gpub::element<std::complex<double>>::bits == 128,
 	      "types of C++ are element types of layouts");
 }
 
@@ -138,7 +141,8 @@ void arrays(const gpub::client &client)
 	point(!lease.mdspan<float, any>(), "no buffer is no array");
 	(void)lease.acquire(client.get(), "u", BOTH);
 	auto u = lease.mdspan<float, any>();
-	point(u && u->extent(0) == 2 && u->extent(1) == 3 && u->data_handle() == lease.get().ptr, "a buffer is an array of its shape");
+	point(u && u->extent(0) == 2 && u->extent(1) == 3 && u->data_handle() == lease.get().ptr,
+	      "a buffer is an array of its shape");
 	point(u && u->data_handle()[1 * u->extent(1) + 2] == 5, "with what was written");
 	point(bool(lease.mdspan<float, std::extents<int, 2, std::dynamic_extent>>()), "extents may be static");
 	point(!lease.mdspan<float, std::extents<int, 3, std::dynamic_extent>>(), "then they are compared");
@@ -148,17 +152,20 @@ void arrays(const gpub::client &client)
 	point(!lease.mdspan<float, any>(), "a lease that only reads is no array that can be written");
 	point(bool(lease.mdspan<const float, any>()), "but one that can be read");
 	(void)lease.acquire(client.get(), "b", READ);
-	point(lease.mdspan<const bool, row>() && !lease.mdspan<const unsigned char, row>(), "bool is a type of its own");
+	point(lease.mdspan<const bool, row>() && !lease.mdspan<const unsigned char, row>(),
+	      "bool is a type of its own");
 	(void)lease.acquire(client.get(), "z", READ);
 	point(bool(lease.mdspan<const std::complex<float>, row>()), "complex numbers are, too");
 	(void)lease.acquire(client.get(), "long", READ);
-	point(lease.mdspan<const unsigned char, row>() && !lease.mdspan<const unsigned char, std::extents<signed char, std::dynamic_extent>>(),
+	point(lease.mdspan<const unsigned char, row>() &&
+		      !lease.mdspan<const unsigned char, std::extents<signed char, std::dynamic_extent>>(),
 	      "an index type that cannot count the elements is refused");
 	(void)lease.acquire(client.get(), "raw", READ);
 	point(!lease.mdspan<const unsigned char, row>(), "bytes without a layout are no array");
 	(void)lease.return_now();
 	point(!lease.mdspan<const unsigned char, row>(), "nor is a buffer that was returned");
-	point(!lease.acquire_as(client.get(), "u", gpub::expect<float, any>(), READ), "what an array expects, an acquire can");
+	point(!lease.acquire_as(client.get(), "u", gpub::expect<float, any>(), READ),
+	      "what an array expects, an acquire can");
 	(void)lease.return_now();
 	point(lease.acquire_as(client.get(), "u", gpub::expect<double, std::extents<int, 2, 4>>(), READ) < 0 &&
 		      std::strstr(gpub_strerror_last(), "float64[2,4]"),

@@ -174,7 +174,8 @@ int close_now(bool wait)
 	int error;
 
 	pthread_mutex_lock(&client->lock);
-	error = record->mapping ? mapping_close(client, record->mapping, wait ? CLOSE_WHEN_LANDED : CLOSE_IF_UNUSED) : -EBUSY;
+	error = record->mapping ? mapping_close(client, record->mapping, wait ? CLOSE_WHEN_LANDED : CLOSE_IF_UNUSED) :
+				  -EBUSY;
 	pthread_mutex_unlock(&client->lock);
 	return error;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-close-concurrent.c - several passes of a client's cache at once: a pass skips no mapping, whatever another does meanwhile. What is
- * due is closed, and nothing else. An error message is that of the error that is returned.
+ * test-close-concurrent.c - several passes of a client's cache at once: a pass skips no mapping, whatever another does
+ * meanwhile. What is due is closed, and nothing else. An error message is that of the error that is returned.
  *
  * As in records-harness.c mappings are made by hand, without a broker. The device is a table whose close does what the
  * test wants in the midst of it, when the lock is released: so the test decides the order of the threads.

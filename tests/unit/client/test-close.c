@@ -102,7 +102,9 @@ static void invariant_8_a_record_serves_again_behind_others(void **state)
 	assert_ptr_equal(record_bind(client, "b", 0), second);
 }
 
-/* Slots stay with their record: generation after generation of a buffer with many leases must not take new ones each. */
+/*
+ * Slots stay with their record: generation after generation of a buffer with many leases must not take new ones each.
+ */
 static void test_with_many_slots_taken_no_record_is_kept_free(void **state)
 {
 	uint32_t used = atomic_load(&client->slots.used);

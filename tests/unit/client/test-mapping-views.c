@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-mapping-views.c - memory that came by descriptors: its views, the chunks that it grew by, and what comes in between, such as a reset, a
- * close, or another thread.
+ * test-mapping-views.c - memory that came by descriptors: its views, the chunks that it grew by, and what comes in
+ * between, such as a reset, a close, or another thread.
  *
  * A device is a table of functions that counts what is mapped, and lets a test do something in the midst of a call.
  */
@@ -136,9 +136,15 @@ static void reset(void)
 	atomic_fetch_add(&epoch, 1);
 }
 
-static const struct device fake = { .kind = DEVICE_HOST, .map = fake_map, .extend = fake_extend, .map_again = fake_map_again,
-				    .make_writable = fake_make_writable, .unmap = fake_unmap, .close = fake_unmap,
-				    .check = fake_check, .epoch = fake_epoch };
+static const struct device fake = { .kind = DEVICE_HOST,
+				    .map = fake_map,
+				    .extend = fake_extend,
+				    .map_again = fake_map_again,
+				    .make_writable = fake_make_writable,
+				    .unmap = fake_unmap,
+				    .close = fake_unmap,
+				    .check = fake_check,
+				    .epoch = fake_epoch };
 
 /* ---- a client, and what the broker sends it ---- */
 
@@ -187,10 +193,21 @@ static int teardown(void **state)
 
 static struct wire_grant grant_of(unsigned chunks, unsigned rights, uint64_t address)
 {
-	struct wire_grant grant = { .mapping = MAPPING, .serial = 5, .size = chunks * SPAN, .span = chunks * SPAN, .reserve = 10 * SPAN,
-				    .rights = rights, .exported = EXPORT_VMM, .address = address };
-	struct seal_terms terms = { .mapping = MAPPING, .serial = 5, .size = grant.size, .rights = rights, .version = WIRE_VERSION,
-				    .exported = EXPORT_VMM, .address = address };
+	struct wire_grant grant = { .mapping = MAPPING,
+				    .serial = 5,
+				    .size = chunks * SPAN,
+				    .span = chunks * SPAN,
+				    .reserve = 10 * SPAN,
+				    .rights = rights,
+				    .exported = EXPORT_VMM,
+				    .address = address };
+	struct seal_terms terms = { .mapping = MAPPING,
+				    .serial = 5,
+				    .size = grant.size,
+				    .rights = rights,
+				    .version = WIRE_VERSION,
+				    .exported = EXPORT_VMM,
+				    .address = address };
 	struct device_handle handle = { { 0 } };
 
 	handle_seal(&handles[0], &terms, &handle, key);
@@ -265,7 +282,8 @@ static void test_all_chunks_are_mapped_behind_each_other(void **state)
 	assert_int_equal(mapping_view(client, mapping, VIEW_READ), 0);
 	assert_int_equal(size_of(mapping, VIEW_READ), 3 * SPAN);
 	assert_int_equal(grows(mapping, 5), 0);
-	assert_true(size_of(mapping, VIEW_READ) == 5 * SPAN && size_of(mapping, VIEW_WRITE) == 5 * SPAN && mapping->size == 5 * SPAN);
+	assert_true(size_of(mapping, VIEW_READ) == 5 * SPAN && size_of(mapping, VIEW_WRITE) == 5 * SPAN &&
+		    mapping->size == 5 * SPAN);
 	assert_int_equal(extensions, 2 + 2 * 2);
 	closes(mapping);
 }
@@ -353,7 +371,8 @@ static void invariant_8_a_reset_before_a_view_or_a_growth(void **state)
 	reset();
 	assert_int_equal(mapping_view(client, mapping, VIEW_WRITE), -EAGAIN);
 	assert_int_equal(grows(mapping, 2), -EAGAIN);
-	assert_true(ranges_mapped() == 1 && size_of(mapping, VIEW_READ) == SPAN && !mapping->wanted && !mapping->syncing);
+	assert_true(ranges_mapped() == 1 && size_of(mapping, VIEW_READ) == SPAN && !mapping->wanted &&
+		    !mapping->syncing);
 	closes(mapping);
 }
 

@@ -41,7 +41,8 @@ static char memory[64];
 /* ---- devices ---- */
 
 static _Atomic uint64_t epoch = 1;
-static atomic_uint      opens, closes, syncs, strays; /* strays: closes of what is not open, or was opened in another epoch */
+/* strays: closes of what is not open, or was opened in another epoch */
+static atomic_uint      opens, closes, syncs, strays;
 static uint64_t         opened_in;
 static int              now_open, open_error;
 static void (*during_call)(void); /* done once, in the midst of the next call that opens or closes */
@@ -287,8 +288,8 @@ static void trim(void)
 /* ---- slots ---- */
 
 /*
- * A lease of before a reset is returned on a stream of another device, or of the context behind the reset: that lands later. Were
- * its slot taken before, its sequence would hide the next return's, and the mapping would never be closed.
+ * A lease of before a reset is returned on a stream of another device, or of the context behind the reset: that lands
+ * later. Were its slot taken before, its sequence would hide the next return's, and the mapping would never be closed.
  */
 static void invariant_10_a_return_that_lands_late_hides_no_other(void **state)
 {
@@ -352,10 +353,14 @@ static void test_a_return_that_never_lands(void **state)
 	assert_int_equal(strays, 0);
 }
 
-/* However many leases a slot had: where no reset ended a return it is the present buffer's, and waited for until it lands. */
+/*
+ * However many leases a slot had: where no reset ended a return it is the present buffer's, and waited for until it
+ * lands.
+ */
 static void invariant_2_a_return_is_waited_for_after_any_number_of_leases(void **state)
 {
-	const uint64_t sequence = (1ull << (SLOT_SEQUENCE_BITS - 1)) + 1; /* from base 0 half of all there are, and one */
+	/* from base 0 half of all there are, and one */
+	const uint64_t sequence = (1ull << (SLOT_SEQUENCE_BITS - 1)) + 1;
 	struct slot *slot = NULL;
 	bool held;
 
@@ -383,7 +388,8 @@ static struct timeline_map *timeline_of_serial(uint64_t serial)
 	struct timeline_map *map;
 	int fd = memfd_create("gpubroker-timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	assert_true(fd >= 0 && !ftruncate(fd, TIMELINE_PAGE_SIZE) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
+	assert_true(fd >= 0 && !ftruncate(fd, TIMELINE_PAGE_SIZE) &&
+		    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
 	map = timeline_map_get(client, &grant, fd);
 	close(fd);
 	assert_non_null(map);
@@ -392,8 +398,8 @@ static struct timeline_map *timeline_of_serial(uint64_t serial)
 }
 
 /*
- * The reference of a record whose lease was ended by force is kept, for a call may be under way. That of the record's next
- * buffer is not.
+ * The reference of a record whose lease was ended by force is kept, for a call may be under way. That of the record's
+ * next buffer is not.
  */
 static void test_the_timeline_of_an_ended_lease(void **state)
 {
@@ -436,7 +442,11 @@ static struct sealed_handle handles[2];
 /* A GRANT whose sealed handle is good. */
 static struct wire_grant grant_made(uint64_t mapping)
 {
-	struct wire_grant made = { .mapping = mapping, .serial = 5, .size = sizeof memory, .span = sizeof memory, .reserve = sizeof memory,
+	struct wire_grant made = { .mapping = mapping,
+				   .serial = 5,
+				   .size = sizeof memory,
+				   .span = sizeof memory,
+				   .reserve = sizeof memory,
 				   .place = mapping % 2 };
 	struct seal_terms terms = { .mapping = mapping, .serial = 5, .size = sizeof memory, .version = WIRE_VERSION };
 	struct device_handle handle = { 0 };
@@ -601,7 +611,10 @@ static void invariant_8_a_synchronisation_beside_a_reset(void **state)
 
 /* ---- modules ---- */
 
-/* A process may be connected to brokers of both kinds. Their devices have the same ordinals, and may have the same epochs. */
+/*
+ * A process may be connected to brokers of both kinds. Their devices have the same ordinals, and may have the same
+ * epochs.
+ */
 static void test_modules_of_both_kinds(void **state)
 {
 	struct gpub_client *second = client_alloc();

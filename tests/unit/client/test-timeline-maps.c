@@ -2,8 +2,8 @@
 /*
  * test-timeline-maps.c - which of a process's timelines are found, which pages are given back, and when.
  *
- * The device is a table that counts what is registered and does nothing else; pages are real ones, so that what is unmapped is
- * seen to be.
+ * The device is a table that counts what is registered and does nothing else; pages are real ones, so that what is
+ * unmapped is seen to be.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -328,7 +328,8 @@ static void expect_told(const char *directory, int error, const char *told)
 	snprintf(address, sizeof address, "unix:%s/socket", directory);
 	assert_true(pid >= 0);
 	if (!pid) {
-		if (setgroups(0, NULL) || setresgid(STRANGER, STRANGER, STRANGER) || setresuid(STRANGER, STRANGER, STRANGER))
+		if (setgroups(0, NULL) || setresgid(STRANGER, STRANGER, STRANGER) ||
+		    setresuid(STRANGER, STRANGER, STRANGER))
 			_exit(3);
 		if (gpub_connect(&client, address) != error)
 			_exit(2);
@@ -351,8 +352,10 @@ static void test_the_part_of_the_path_that_refuses(void **state)
 	last = place(root, "/p/e", 0, 0755);
 	pid = server_start(at(last, "/socket"), 0);
 	chmod(at(last, "/socket"), 0660);
-	snprintf(told, sizeof told, "%s/socket is closed to this process (uid 4002, groups 4002): it is uid 0's and group 0's, "
-				    "with mode 0660", last);
+	snprintf(told, sizeof told,
+		 "%s/socket is closed to this process (uid 4002, groups 4002): it is uid 0's and group 0's, with mode "
+		 "0660",
+		 last);
 	expect_told(last, -EACCES, told);
 	place(root, "/p", SERVER, 0700);
 	snprintf(told, sizeof told, "%s/p is closed to this process (uid 4002, groups 4002): it is uid 4001's", root);

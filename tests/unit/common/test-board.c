@@ -73,7 +73,8 @@ static void expect_layout(uint32_t buffers, uint32_t handles)
 	assert_true(h.ends_offset % 4096 == 0);
 	assert_true(h.handles_offset >= h.ends_offset + buffers * sizeof(struct board_end));
 	assert_true(h.handles_offset % 4096 == 0);
-	assert_true(h.size >= h.handles_offset + (uint64_t)handles * sizeof(struct sealed_handle) && h.size % 4096 == 0);
+	assert_true(h.size >= h.handles_offset + (uint64_t)handles * sizeof(struct sealed_handle) &&
+		    h.size % 4096 == 0);
 	assert_true(h.size < sizeof h + buffers * (sizeof(uint64_t) + sizeof(struct board_end)) +
 				     (uint64_t)handles * sizeof(struct sealed_handle) + 4 * 4096);
 }

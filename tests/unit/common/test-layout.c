@@ -51,10 +51,22 @@ static void test_texts(void **state)
 
 static void test_refused(void **state)
 {
-	static const char *const no_type[] = { "", "[3]", "f31[3]", "float[3]", "f32x[3]", "f32x0[3]", "f32x-1[3]", "f32x99999999[3]",
-					       "F32[3]", " f32[3]", "f32 [3]", "f321[3]" };
-	static const char *const no_shape[] = { "f32", "f32[", "f32[,]", "f32[1,]", "f32[1", "f32[1]]", "f32[1] ", "f32[-1]", "f32[1.5]", "f32[ 1]",
-						"f32[99999999999999999999]", "f32[1,2,3,4,5,6,7,8,9]", "f32x4" };
+	static const char *const no_type[] = { "",	  "[3]",      "f31[3]",	   "float[3]",
+					       "f32x[3]", "f32x0[3]", "f32x-1[3]", "f32x99999999[3]",
+					       "F32[3]",  " f32[3]",  "f32 [3]",   "f321[3]" };
+	static const char *const no_shape[] = { "f32",
+						"f32[",
+						"f32[,]",
+						"f32[1,]",
+						"f32[1",
+						"f32[1]]",
+						"f32[1] ",
+						"f32[-1]",
+						"f32[1.5]",
+						"f32[ 1]",
+						"f32[99999999999999999999]",
+						"f32[1,2,3,4,5,6,7,8,9]",
+						"f32x4" };
 
 	(void)state;
 	expect_refused(NULL, "no element type");
@@ -111,15 +123,18 @@ static void test_the_longest_text(void **state)
 /* Whatever was parsed is written and parsed to the same. */
 static void test_every_text_is_read_back(void **state)
 {
-	static const char *const types[] = { "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
-					     "float64", "bfloat16", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",
-					     "float8_e8m0fnu", "float4_e2m1fn" };
+	static const char *const types[] = { "bool",	    "int8",	      "int16",	      "int32",
+					     "int64",	    "uint8",	      "uint16",	      "uint32",
+					     "uint64",	    "float16",	      "float32",      "float64",
+					     "bfloat16",    "complex64",      "complex128",   "float8_e4m3fn",
+					     "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn" };
 
 	(void)state;
 	srandom(1);
 	for (int i = 0; i < 2000; i++) {
 		char text[GPUB_LAYOUT_TEXT_MAX], out[GPUB_LAYOUT_TEXT_MAX];
-		int at = snprintf(text, sizeof text, "%s%s[", types[(size_t)random() % (sizeof types / sizeof *types)], random() % 4 ? "" : "x16");
+		int at = snprintf(text, sizeof text, "%s%s[", types[(size_t)random() % (sizeof types / sizeof *types)],
+				  random() % 4 ? "" : "x16");
 		unsigned ndim = (unsigned)random() % (GPUB_DIMS_MAX + 1);
 		gpub_layout layout;
 

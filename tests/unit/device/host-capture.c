@@ -60,7 +60,8 @@ static int refuse_implicit(const struct host_stream *stream, enum host_use use)
 	int rc = 0;
 
 	for (struct host_graph *graph = captures; graph; graph = graph->next)
-		if (graph->blocking && stream->is_default && graph->stream->device == stream->device && is_alive(graph->stream))
+		if (graph->blocking && stream->is_default && graph->stream->device == stream->device &&
+		    is_alive(graph->stream))
 			rc = refuse(graph, use);
 	return rc;
 }
@@ -111,7 +112,9 @@ static int capture_add(struct host_stream *stream, bool blocking)
 	pthread_mutex_lock(&lock);
 	captured = capture_of(stream);
 	if (!captured) {
-		*graph = (struct host_graph){ .last = &graph->first, .next = captures, .stream = stream, .blocking = blocking };
+		*graph = (struct host_graph){
+			.last = &graph->first, .next = captures, .stream = stream, .blocking = blocking
+		};
 		captures = graph;
 	}
 	pthread_mutex_unlock(&lock);

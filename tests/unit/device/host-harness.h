@@ -2,9 +2,9 @@
 /*
  * host-harness.h - scenarios on the host device, for unit tests.
  *
- * Each scenario runs in a process of its own, because a violation aborts and because device state does not survive a fork: the
- * test program itself never starts the device. A scenario that needs two processes forks the importer before it starts the
- * device itself. Leaves no object in /dev/shm.
+ * Each scenario runs in a process of its own, because a violation aborts and because device state does not survive a
+ * fork: the test program itself never starts the device. A scenario that needs two processes forks the importer before
+ * it starts the device itself. Leaves no object in /dev/shm.
  */
 #ifndef GPUB_TESTS_HOST_HARNESS_H
 #define GPUB_TESTS_HOST_HARNESS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-driver.c - how the CUDA device finds and starts its driver, and what it says when it cannot. The driver is the
- * fake one.
+ * test-cuda-driver.c - how the CUDA device finds and starts its driver, and what it says when it cannot. The driver is
+ * the fake one.
  *
  * After a successful start the process cannot start it again, so the tests of failures come first.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-fork.c - a child notices that CUDA was started before its fork, however it was made; no other process does. The
- * tests only declare that CUDA was started. tests/gpu/ tests the same with CUDA.
+ * test-cuda-fork.c - a child notices that CUDA was started before its fork, however it was made; no other process does.
+ * The tests only declare that CUDA was started. tests/gpu/ tests the same with CUDA.
  */
 #include <setjmp.h>
 #include <stdarg.h>

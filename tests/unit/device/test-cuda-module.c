@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-module.c - which driver functions the CUDA device calls for modules, launches and the default stream, and which
- * it must not call. The driver is the fake one.
+ * test-cuda-module.c - which driver functions the CUDA device calls for modules, launches and the default stream, and
+ * which it must not call. The driver is the fake one.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -197,14 +197,16 @@ static void test_other_streams(void **state)
 	assert_false(cuda.CtxPushCurrent(&own));
 	assert_false(cuda.StreamCreate(&theirs, 0));
 	calls("cuLaunchKernel");
-	assert_int_equal(launch(one, 0, NULL, one_arg), -EINVAL); /* here NULL is a stream of the program's own context */
+	/* here NULL is a stream of the program's own context */
+	assert_int_equal(launch(one, 0, NULL, one_arg), -EINVAL);
 	assert_false(cuda.CtxPopCurrent(&popped));
 	assert_int_equal(launch(one, 0, theirs, one_arg), -EINVAL);
 	assert_int_equal(launch(one, 0, further, one_arg), -EINVAL);
 	assert_int_equal(launch(one, 1, stream, one_arg), -EINVAL);
 	assert_int_equal(calls("cuLaunchKernel"), 0);
 	assert_false(device->stream_sync(theirs) || device->copy(theirs, &value, &value, sizeof value));
-	assert_false(launch(one, 0, stream, one_arg) || launch(one, 1, further, one_arg) || launch(one, 1, NULL, one_arg));
+	assert_false(launch(one, 0, stream, one_arg) || launch(one, 1, further, one_arg) ||
+		     launch(one, 1, NULL, one_arg));
 	assert_int_equal(calls("cuLaunchKernel"), 3);
 	assert_int_equal(device->current(), 0);
 	cuda.StreamDestroy(theirs);
@@ -215,7 +217,8 @@ static void test_other_streams(void **state)
 
 static unsigned event_calls(void)
 {
-	return calls("cuEventCreate") << 12 | calls("cuEventRecord") << 8 | calls("cuStreamWaitEvent") << 4 | calls("cuEventDestroy");
+	return calls("cuEventCreate") << 12 | calls("cuEventRecord") << 8 | calls("cuStreamWaitEvent") << 4 |
+	       calls("cuEventDestroy");
 }
 
 /* Between devices, and no event is left behind, whichever call fails. */
@@ -310,7 +313,8 @@ static unsigned harmful(void)
 {
 	return calls("cuStreamGetCtx") + calls("cuStreamGetId") + calls("cuEventRecord") + calls("cuLaunchKernel") +
 	       calls("cuMemcpyAsync") + calls("cuStreamSynchronize") + calls("cuStreamWriteValue64") +
-	       calls("cuStreamWaitValue64") + calls("cuStreamBatchMemOp") + calls("cuStreamWaitEvent") + calls("cuStreamDestroy");
+	       calls("cuStreamWaitValue64") + calls("cuStreamBatchMemOp") + calls("cuStreamWaitEvent") +
+	       calls("cuStreamDestroy");
 }
 
 static int never(void *unused)
@@ -344,7 +348,8 @@ static void test_legacy_stream(void **state)
 	}
 	assert_int_equal(harmful(), 0);
 	fake_cuda_order("devices=2 version=13000");
-	assert_false(device->stream_sync(NULL) || device->stream_write(NULL, &word, 1) || launch(one, 0, NULL, one_arg));
+	assert_false(device->stream_sync(NULL) || device->stream_write(NULL, &word, 1) ||
+		     launch(one, 0, NULL, one_arg));
 	assert_false(device->module_unload(module));
 }
 
@@ -379,7 +384,8 @@ static void test_shared_memory(void **state)
 	assert_false(launch_shared(one, 48 << 10));
 	assert_int_equal(calls("cuKernelSetAttribute"), 0);
 	for (int i = 0; i < 3; i++) {
-		assert_false(launch_shared(one, 64 << 10) || launch_shared(one, 64 << 10) || launch_shared(one, 60 << 10));
+		assert_false(launch_shared(one, 64 << 10) || launch_shared(one, 64 << 10) ||
+			     launch_shared(one, 60 << 10));
 		assert_int_equal(calls("cuKernelSetAttribute"), 1);
 		assert_false(launch_shared(one, 96 << 10) || launch_shared(one, 64 << 10));
 		assert_int_equal(calls("cuKernelSetAttribute"), 1);

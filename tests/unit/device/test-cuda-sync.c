@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-cuda-sync.c - cuda-sync.c finds out whether closes, and ends of registrations, wait, with drivers whose always do, never do, or
- * sometimes do.
+ * test-cuda-sync.c - cuda-sync.c finds out whether closes, and ends of registrations, wait, with drivers whose always
+ * do, never do, or sometimes do.
  *
- * The driver is a table of functions in this file. As a real one, a close waits until the word has the value that the blocked
- * stream waits for.
+ * The driver is a table of functions in this file. As a real one, a close waits until the word has the value that the
+ * blocked stream waits for.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -71,7 +71,10 @@ static void test_memory_is_made_also_without_the_piece_that_stays(void **state)
 	assert_int_equal(memory_descriptors(), 0);
 }
 
-/* The driver's first and last descriptor take 0.6 ms (facts.md): after the first allocation there is always one, for all devices. */
+/*
+ * The driver's first and last descriptor take 0.6 ms (facts.md): after the first allocation there is always one, for
+ * all devices.
+ */
 static void test_one_exported_descriptor_stays_open(void **state)
 {
 	void *memory[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-connection.c - the streams of the host device share connections as those of CUDA do: a wait that has not ended
- * holds back what was submitted after it on its connection, and nothing else.
+ * test-host-connection.c - the streams of the host device share connections as those of CUDA do: a wait that has not
+ * ended holds back what was submitted after it on its connection, and nothing else.
  *
  * Work counts as held back if it has not run after other streams have finished many times.
  */

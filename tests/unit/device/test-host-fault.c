@@ -33,7 +33,8 @@ static void scenario_faults(void)
 
 	setenv("GPUB_HOST_FAIL", "allocate:2:ENOMEM,zero:1:EIO", 1);
 	start(true, 1);
-	CHECK(device->allocate(0, BLOCK, EXPORT_IPC, &other) == -ENOMEM && device->allocate(0, BLOCK, EXPORT_IPC, &other) == -ENOMEM);
+	CHECK(device->allocate(0, BLOCK, EXPORT_IPC, &other) == -ENOMEM &&
+	      device->allocate(0, BLOCK, EXPORT_IPC, &other) == -ENOMEM);
 	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &other));
 	CHECK(device->zero(0, other, BLOCK) == -EIO && !device->zero(0, other, BLOCK));
 	host_fail_next(HOST_COPY, 1000, EIO);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-memory-vmm.c - the host device's memory that is exported by a descriptor: a memfd that nobody can resize, mapped anew by each
- * open, and unmapped without a wait by who knows that no work is left.
+ * test-host-memory-vmm.c - the host device's memory that is exported by a descriptor: a memfd that nobody can resize,
+ * mapped anew by each open, and unmapped without a wait by who knows that no work is left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +19,9 @@
 #include "common/error.h"
 #include "host-harness.h"
 
-static const char source[] =
-	"#include <string.h>\\n#include <gpubroker-host.h>\\n"
-	"static void fill(const gpub_launch_config *config, void **args) { (void)config; memset(*(char **)args[0], *(int *)args[1], 8); }\\n"
-	"GPUB_HOST_KERNEL(fill, fill, sizeof(char *), sizeof(int));\\n";
+static const char source[] = "#include <string.h>\\n#include <gpubroker-host.h>\\nstatic void fill(const "
+			     "gpub_launch_config *config, void **args) { (void)config; memset(*(char **)args[0], *(int "
+			     "*)args[1], 8); }\\nGPUB_HOST_KERNEL(fill, fill, sizeof(char *), sizeof(int));\\n";
 
 /* Memory of this process, as it is exported. A test opens it in the same process, as CUDA allows. */
 struct memory {
@@ -124,7 +123,8 @@ static void scenario_resize(void)
 
 	start(true, 1);
 	memory = make();
-	CHECK(ftruncate(memory.descriptor, 0) && errno == EPERM && ftruncate(memory.descriptor, 2 * BLOCK) && errno == EPERM);
+	CHECK(ftruncate(memory.descriptor, 0) && errno == EPERM && ftruncate(memory.descriptor, 2 * BLOCK) &&
+	      errno == EPERM);
 	CHECK(!device->release(0, memory.ptr));
 }
 
@@ -252,7 +252,8 @@ static void scenario_address(void)
 	import.descriptor = other.descriptor;
 	CHECK(device->map(0, &import, &ptr) == -EADDRINUSE && !ptr);
 	CHECK(!device->unmap(0, map) && map[1] == 6 && !device->unmap(1, map));
-	CHECK(mapped_at(&other, 0, false, ADDRESS) && !ADDRESS[1] && !device->unmap(0, ADDRESS)); /* an unmap gives addresses back */
+	/* an unmap gives addresses back */
+	CHECK(mapped_at(&other, 0, false, ADDRESS) && !ADDRESS[1] && !device->unmap(0, ADDRESS));
 	CHECK(!device->release(0, memory.ptr) && !device->release(0, other.ptr));
 }
 
@@ -260,7 +261,8 @@ static void scenario_address_taken(void)
 {
 	struct memory memory;
 	struct device_memory import = { .export = export_of(EXPORT_VMM), .size = BLOCK, .address = ADDRESS };
-	static const char long_name[] = "a long name, whose end is in an error message, which has room for some 80 bytes of it";
+	static const char long_name[] =
+		"a long name, whose end is in an error message, which has room for some 80 bytes of it";
 	int file = memfd_create(long_name, MFD_CLOEXEC);
 	void *ptr = NULL;
 

@@ -42,7 +42,8 @@ static void scenario_allocate(void)
 
 	setenv("GPUB_HOST_MEMORY", "8M", 1);
 	start(true, 2);
-	CHECK(device->allocate(0, 4095, EXPORT_IPC, &ptr) == -EINVAL && device->allocate(0, 0, EXPORT_IPC, &ptr) == -EINVAL && !ptr);
+	CHECK(device->allocate(0, 4095, EXPORT_IPC, &ptr) == -EINVAL &&
+	      device->allocate(0, 0, EXPORT_IPC, &ptr) == -EINVAL && !ptr);
 	CHECK(device->allocate(0, (8u << 20) + 4096, EXPORT_IPC, &ptr) == -ENOMEM && !ptr);
 	CHECK(device->allocate(2, 4096, EXPORT_IPC, &ptr) == -ENODEV);
 	CHECK(!device->allocate(0, 8u << 20, EXPORT_IPC, &ptr));

@@ -94,7 +94,8 @@ static void scenario_config(void)
 	CHECK(launch_sized(nap, 0x80000000, 1, 1, 1, 1, 1) == -EINVAL);
 	CHECK(launch_sized(nap, 1, 65536, 1, 1, 1, 1) == -EINVAL && launch_sized(nap, 1, 1, 65536, 1, 1, 1) == -EINVAL);
 	CHECK(launch_sized(nap, 1, 1, 1, 1025, 1, 1) == -EINVAL && launch_sized(nap, 1, 1, 1, 1, 0, 1) == -EINVAL);
-	CHECK(launch_sized(nap, 1, 1, 1, 65536, 65536, 1) == -EINVAL && launch_sized(nap, 1, 1, 1, 1, 1, 65) == -EINVAL);
+	CHECK(launch_sized(nap, 1, 1, 1, 65536, 65536, 1) == -EINVAL &&
+	      launch_sized(nap, 1, 1, 1, 1, 1, 65) == -EINVAL);
 	CHECK(launch_sized(nap, 1, 1, 1, 32, 32, 2) == -EINVAL);
 	CHECK(!device->module_unload(module));
 }

@@ -86,7 +86,8 @@ static void scenario_quarantine(void)
 
 	start(true, 1);
 	for (int i = 0; i < 40; i++)
-		CHECK(!device->allocate(0, (uint64_t)(i % 4 + 1) * (5u << 20), EXPORT_IPC, &ptr[i]) && !host_map_owned(ptr[i]));
+		CHECK(!device->allocate(0, (uint64_t)(i % 4 + 1) * (5u << 20), EXPORT_IPC, &ptr[i]) &&
+		      !host_map_owned(ptr[i]));
 	for (int i = 0; i < 40; i++) {
 		CHECK(!device->release(0, ptr[i]));
 		CHECK(*(uint8_t *)ptr[i] == 0xDB);
@@ -198,7 +199,8 @@ static void violate_truncate(void)
 	CHECK(!device->export_handle(0, ptr, &handle, &(int){ 0 }));
 	CHECK(!device->release(0, ptr));
 	host_check_quarantine();
-	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr) && !device->zero(0, ptr, BLOCK) && !device->release(0, ptr));
+	CHECK(!device->allocate(0, BLOCK, EXPORT_IPC, &ptr) && !device->zero(0, ptr, BLOCK) &&
+	      !device->release(0, ptr));
 	fprintf(stderr, "went on\n");
 	abort();
 }

@@ -53,7 +53,8 @@ static void scenario_capture(void)
 	CHECK(!twin_launch(twin(module, "add"), stream, 0, &sum, 1));
 	CHECK(!host_capture_write(stream, &page[0], 9));
 	CHECK(device->stream_write(stream, &page[0], 1) == -EBUSY && device->stream_wait(stream, page, 1) == -EBUSY);
-	CHECK(device->stream_write_many(stream, two, 2) == -EBUSY && device->stream_wait_many(stream, two, 2) == -EBUSY);
+	CHECK(device->stream_write_many(stream, two, 2) == -EBUSY &&
+	      device->stream_wait_many(stream, two, 2) == -EBUSY);
 	CHECK(device->stream_after(stream, other) == -EBUSY && device->stream_after(other, stream) == -EBUSY);
 	CHECK(!device->stream_write(other, &page[1], 1) && !device->stream_sync(other));
 	CHECK(!host_capture_end(stream, &graph) && !device->stream_sync(stream) && !sum && !page[0]);
@@ -63,7 +64,8 @@ static void scenario_capture(void)
 	}
 	CHECK(!device->module_unload(module) && host_graph_launch(graph, other) == -EINVAL);
 	host_graph_destroy(graph);
-	CHECK(!host_capture_begin(stream) && device->stream_sync(stream) == -EBUSY && !host_capture_end(stream, &graph));
+	CHECK(!host_capture_begin(stream) && device->stream_sync(stream) == -EBUSY &&
+	      !host_capture_end(stream, &graph));
 	host_graph_destroy(graph);
 	CHECK(!host_capture_begin(stream) && host_capture_sync(stream) == -EBUSY);
 	CHECK(host_capture_end(stream, &graph) == -ECANCELED && !device->stream_sync(stream));

@@ -31,7 +31,8 @@ static int group_end(void **state)
 /* Each stream of two devices waits for two words at once; the other one comes behind it. */
 static void scenario_order(void)
 {
-	struct device_word waits[2] = { { .value = 1 }, { .value = 1 } }, writes[2] = { { .value = 5 }, { .value = 6 } };
+	struct device_word waits[2] = { { .value = 1 }, { .value = 1 } },
+			   writes[2] = { { .value = 5 }, { .value = 6 } };
 	uint64_t *page;
 	void *one, *two;
 
@@ -47,7 +48,8 @@ static void scenario_order(void)
 	CHECK(!device->stream_write(NULL, &page[0], 1));
 	CHECK(!device->stream_sync(two) && word_load(&page[2]) == 5 && word_load(&page[3]) == 6);
 	/* a stream that is destroyed still does what another one waits for */
-	CHECK(!device->stream_wait(one, &page[4], 1) && !device->stream_after(two, one) && !device->stream_write(two, &page[5], 1));
+	CHECK(!device->stream_wait(one, &page[4], 1) && !device->stream_after(two, one) &&
+	      !device->stream_write(two, &page[5], 1));
 	device->stream_destroy(one);
 	CHECK(device->stream_after(two, one) == -EINVAL && device->stream_after(one, two) == -EINVAL);
 	nap_ms(30);

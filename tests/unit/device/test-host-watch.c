@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-host-watch.c - the host device detects accesses outside of a buffer: of copies at the call, of kernels after their
- * run, of anybody's stores when the buffer is closed.
+ * test-host-watch.c - the host device detects accesses outside of a buffer: of copies at the call, of kernels after
+ * their run, of anybody's stores when the buffer is closed.
  *
- * Each case is an importer of one block of memory, with buffers where the case needs them. tests/integration/bounds tests what
- * a client sees of it.
+ * Each case is an importer of one block of memory, with buffers where the case needs them. tests/integration/bounds
+ * tests what a client sees of it.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -188,8 +188,10 @@ static void expect_overrun(uint64_t size, uint64_t room, long from, unsigned cou
 	now.from = from;
 	now.count = count;
 	now.byte = byte;
-	snprintf(report, sizeof report, "VIOLATION: a write behind the end of 'u' (%llu bytes", (unsigned long long)size);
-	EXPECT(kernel_writes, (uint64_t)from + count <= size ? 0 : SIGABRT, (uint64_t)from + count <= size ? NULL : report);
+	snprintf(report, sizeof report, "VIOLATION: a write behind the end of 'u' (%llu bytes",
+		 (unsigned long long)size);
+	EXPECT(kernel_writes, (uint64_t)from + count <= size ? 0 : SIGABRT,
+	       (uint64_t)from + count <= size ? NULL : report);
 	if ((uint64_t)from + count <= size)
 		return;
 	snprintf(report, sizeof report, "at byte %llu: found after a kernel",

@@ -25,7 +25,8 @@ static int group_end(void **state)
 static void scenario_select(void)
 {
 	const struct device *chosen = NULL;
-	static const char *const bad[] = { "", "hos", "host:", "host:0", "host:65", "host:1x", "host:-1", "host:0001", NULL };
+	static const char *const bad[] = { "",	      "hos",	 "host:",     "host:0", "host:65",
+					   "host:1x", "host:-1", "host:0001", NULL };
 
 	for (int i = 0; bad[i]; i++) {
 		CHECK(device_check(bad[i]) == -EINVAL);
