@@ -112,7 +112,7 @@ typedef struct gpub_spec {
 	int32_t  device;     /* CUDA ordinal in this process, or GPUB_CURRENT; on the host device its number */
 	uint32_t mode;       /* permission bits as of chmod(2): who may acquire it with which rights */
 	int32_t  timeout_ms; /* how long to wait for memory when the device is full: 0 not at all, -1 without limit */
-	int32_t  reserved;   /* 0 */
+	int32_t  reserved;   /* must be 0 */
 	gpub_layout layout;  /* what the bytes are; with it, size may be 0: as many as the layout needs, at least 1 */
 	uint64_t reserve;    /* bytes that gpub_resize() may make of it: at least size; 0: it keeps its size */
 } gpub_spec;
@@ -425,7 +425,7 @@ typedef struct gpub_ticket_terms {
 	uint32_t struct_size;
 	uint32_t flags;       /* GPUB_TICKET_ONCE */
 	uint32_t user;        /* uid that may redeem it, or GPUB_ANY_USER */
-	uint32_t reserved;    /* 0 */
+	uint32_t reserved;    /* must be 0 */
 	uint64_t lifetime_ms; /* from now on; 0: as long as the buffer has its name */
 } gpub_ticket_terms;
 

@@ -15,7 +15,10 @@
 
 #include "broker/base/context.h"
 
-/* The program sets on_signal, on_patience, on_failure and context. */
+/*
+ * The event loop and the signals of a broker program. broker-run and brokerd set on_signal, on_patience, on_failure and
+ * context before control_begin(), which sets the other members.
+ */
 struct control {
 	void (*on_signal)(void *context, const struct signalfd_siginfo *info);
 	void (*on_patience)(void *context); /* called when the timer of control_expect() expires */

@@ -11,9 +11,14 @@
 
 struct gpub_client;
 
-/* All return 0 or negative errno with the error message. pattern: of names, as in a shell; NULL: all. */
+/*
+ * Each prints what the broker tells this user: view_list() the buffers, view_stat() one buffer, view_sessions() the
+ * sessions, view_quota() quotas and what is used of them; as a table, or as JSON. Returns 0, or a negative errno with
+ * the error message set. pattern: of names, as in a shell; NULL: all names. -ENOENT: the broker tells this user of no
+ * buffer with the name.
+ */
 int view_list(struct gpub_client *client, const char *pattern, bool json);
-int view_stat(struct gpub_client *client, const char *name, bool json); /* -ENOENT: no such buffer is shown */
+int view_stat(struct gpub_client *client, const char *name, bool json);
 int view_sessions(struct gpub_client *client, bool json);
 int view_quota(struct gpub_client *client, bool json);
 

@@ -69,7 +69,7 @@ void slab_hide(struct slabs *slabs, struct slab *slab);
 /* Takes a vacant range and returns its number. The slab must have one. */
 uint32_t slab_take(struct slabs *slabs, struct slab *slab);
 
-/* Makes a range vacant again, whose bytes are zero. */
+/* Makes a range vacant again. The caller has had its bytes zeroed. */
 void slab_vacate(struct slabs *slabs, struct slab *slab, uint32_t range);
 
 #endif

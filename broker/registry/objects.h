@@ -37,7 +37,7 @@ struct buffer {
 	enum buffer_state  state;
 	uint64_t           size;       /* bytes */
 	uint64_t           offset;     /* bytes from the beginning of its allocation */
-	uint64_t           reserve;    /* bytes that it may grow to; 0: it keeps its size */
+	uint64_t           reserve;    /* bytes that the buffer may grow to; 0: the buffer keeps its size */
 	struct provision  *growing;    /* request/resize.c: the memory that it waits for to grow; NULL: none */
 	struct allocation *allocation; /* NULL: the memory is freed (registry_released()) */
 	struct grant      *grants;
@@ -171,7 +171,7 @@ struct registry {
 	struct registry_hooks  hooks;
 	void                  *context;      /* the first argument of hooks */
 	unsigned               buffer_count; /* all buffers, for the status file and tests */
-	unsigned               mapping_count; /* mappings that are not orphaned, for the status file and tests */
+	unsigned               mapping_count; /* number of mappings that are not orphaned (struct mapping); shown in the status file */
 };
 
 #endif

@@ -31,9 +31,9 @@ struct waiting {
 	struct wait       *by_request; /* all waits, by session and request */
 	unsigned           count;      /* number of all waits */
 	bool               stopping;   /* waiting_forget_all() is ending the waits; waits for a name are then refused */
-	struct name_queue *names;      /* name-waits.c: queues of the waits for each name, by name */
-	struct name_queue *waking;     /* name-waits.c: list of the queues that have waits to be answered */
-	struct drain_wait *drains;     /* drains.c: all drains that wait, by the serial of the buffer */
+	struct name_queue *names;      /* table of queues, by name: the acquires that wait for that name. Owned by name-waits.c */
+	struct name_queue *waking;     /* list of the queues whose name has appeared, and whose waits are to be answered. Owned by name-waits.c */
+	struct drain_wait *drains;     /* table of all drains that wait, by the buffer's serial. Owned by drains.c */
 };
 
 /* The waits of one session. Exists while the session has a wait. */

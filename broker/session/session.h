@@ -37,8 +37,8 @@ enum session_state {
 };
 
 enum proof_state {
-	PROOF_NONE,      /* the devices were not asked: the process lives, or its socket is open */
-	PROOF_ASKING,    /* the devices are asked until none lists the process */
+	PROOF_NONE,      /* no device was asked yet: the process lives, or a copy of its socket is open */
+	PROOF_ASKING,    /* the devices are being asked, until none lists the dead process */
 	PROOF_IMPOSSIBLE /* the devices cannot be asked, or cannot tell */
 };
 

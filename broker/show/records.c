@@ -165,7 +165,7 @@ static json_t *devices_json(struct joined *joined, struct range mappings)
 	return list;
 }
 
-/* Returns the names of the buffers that a session has grants of. */
+/* Returns the names of the buffers that a session has grants of: of each of its mappings, given by a range of rows. */
 static json_t *holds_json(struct joined *joined, struct range mappings)
 {
 	const struct view *grants = &joined->views.view[OF_MAPPING];

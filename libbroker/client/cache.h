@@ -35,7 +35,7 @@ struct gpub_client;
 struct cache_pass {
 	enum cache_scope scope;
 	uint64_t         number;  /* its place in the order of all passes (client->passes) */
-	bool             bounded; /* more was open than the limits allow when it began */
+	bool             bounded; /* when the pass began, more mappings or bytes were open than gpub_set_cache() allows */
 };
 
 /*

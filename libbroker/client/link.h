@@ -48,8 +48,9 @@ bool link_is_fresh(struct link *link);
 bool link_stands(struct link *link);
 
 /*
- * Sets which events of the socket wake the service thread from now on. False: the program closed the watch, or the
- * kernel is short of memory. The caller has checked the socket.
+ * Sets which events of the socket wake the service thread from now on, in the epoll that it sleeps on (link->watch).
+ * False: the program that uses the library has closed the epoll, or the kernel is short of memory. Call it only after
+ * link_check() has found the socket to be the library's.
  */
 bool link_watch_for(struct link *link, uint32_t events);
 
@@ -62,7 +63,7 @@ bool link_sleep(struct link *link, int timeout_ms);
 /* For the reader: sleeps at most timeout_ms. True: the socket has a message, or the broker has hung up. */
 bool link_await(struct link *link, int timeout_ms);
 
-/* The events that the watch has now; does not wait. The caller has checked the link. */
+/* Returns the events of the socket that link->watch reports now, without a wait. Call it only after link_stands(). */
 uint32_t link_events(const struct link *link);
 
 /* Shuts the socket down or, if the program closed the socket, trip[1]. Either wakes the service thread. */

@@ -72,7 +72,7 @@ struct record {
 	bool           attached; /* the record is in the table */
 	bool           forced;   /* a reset ended a held lease; a call with that lease may still use the timeline */
 	bool           unlinked; /* the buffer was unlinked; the record is in client->due */
-	bool           sealed;   /* the buffer is known to be sealed: GPUB_WRITE is not added to rights */
+	bool           sealed;   /* this process knows that the buffer is sealed: record_add_rights() leaves GPUB_WRITE out */
 	uint64_t       passed[2]; /* number of the last cache_retire() that visited the record, by its argument sync */
 	struct record *due_prev, *due_next; /* in client->due */
 	struct record *mapping_prev, *mapping_next; /* in mapping->records */

@@ -57,7 +57,7 @@ struct timeline_map {
 	struct timeline_page       *writable;   /* the page, writable; NULL: this session is not the writer */
 	uint64_t                    signalled;  /* the largest value that this writer has queued */
 	uint64_t                    landed;     /* the largest signalled value that was seen in the page */
-	int                         ordinal;    /* ordinal of the writer's device */
+	int                         ordinal;    /* in the writer: number, in this process, of the device whose streams signal */
 	bool                        marked;     /* this writer wrote the end mark itself, after it lost the broker */
 	uint64_t                    awaited;    /* timeline-wait.c: largest value that a stream waits for; 0: none */
 	struct parked_wait          parked[PARKED_MAX]; /* timeline-wait.c: the lowest waits of streams, in no order */

@@ -101,7 +101,7 @@ static __attribute__((noinline)) int operate_again(CUresult result, const struct
 	return rc ? rc : cuda_error(operate(operation, stream, word, value), "%s", operation->what);
 }
 
-/* Disables cancellation, which the caller, gpub_return_on(), leaves to the device. */
+/* Holds pthread_cancel(3) off until it returns: gpub_return_on() does not do that before it calls a device. */
 int cuda_stream_write(void *stream, uint64_t *word, uint64_t value)
 {
 	CUresult result;

@@ -67,7 +67,7 @@ functions() {
 
 # The same of what the module binds.
 bound() {
-	awk '/ bind\(C/ && /(function|subroutine) / {
+	sed -E ':join; /&$/ { N; s/ *&\n +/ /; b join }' "$interface" | awk '/ bind\(C/ && /(function|subroutine) / {
 		name = $0
 		sub(/.*(function|subroutine) /, "", name)
 		arguments = name
@@ -77,7 +77,7 @@ bound() {
 		if (match($0, /name=\047[a-z_]*/))
 			name = substr($0, RSTART + 6, RLENGTH - 6)
 		print name, arguments == "" ? 0 : split(arguments, parts, ",")
-	     }' "$interface" | grep '^gpub_' | sort
+	     }' | grep '^gpub_' | sort
 }
 
 # ---- the two programs ----
