@@ -77,10 +77,12 @@ static void print_commands(int width)
 
 static const struct option_table table = {
 	.program = "broker-ctl",
-	.usage = "usage: broker-ctl [OPTION ...] COMMAND [ARGUMENT ...]\nHas a broker make, change, share and drain "
-		 "buffers, and looks for what keeps programs from using it.\n",
-	.ending = "\nThe exit status is 0 when it was done, 1 when it was refused or doctor found a fault, 2 for "
-		  "wrong\nusage, 3 when the time had run out.",
+	.usage = "usage: broker-ctl [OPTION ...] COMMAND [ARGUMENT ...]\n"
+		 "Has a broker make, change, share and drain buffers, and looks for what keeps programs from using "
+		 "it.\n",
+	.ending = "\n"
+		  "The exit status is 0 when it was done, 1 when it was refused or doctor found a fault, 2 for wrong\n"
+		  "usage, 3 when the time had run out.",
 	.width = 28,
 	.commands = print_commands,
 	.rows = rows,

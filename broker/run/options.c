@@ -165,9 +165,11 @@ static const struct option_table table = {
 	.program = "broker-run",
 	.usage = "usage: broker-run [OPTION ...] [--] COMMAND [ARGUMENT ...]\n"
 		 "Forks workers that share device memory by name. Only this process allocates and frees it.\n",
-	.ending = "\nEach worker gets GPUBROKER, GPUBROKER_RANK, GPUBROKER_SIZE and GPUBROKER_DEVICE in its "
-		  "environment.\nThe exit status is that of the first worker that failed (128 + signal when "
-		  "killed),\n125 for wrong usage and when the broker itself failed, else 0.",
+	.ending = "\n"
+		  "Each worker gets GPUBROKER, GPUBROKER_RANK, GPUBROKER_SIZE and GPUBROKER_DEVICE in its "
+		  "environment.\n"
+		  "The exit status is that of the first worker that failed (128 + signal when killed),\n"
+		  "125 for wrong usage and when the broker itself failed, else 0.",
 	.width = 39,
 	.words = WORDS_COMMAND,
 	.rows = rows,

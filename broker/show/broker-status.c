@@ -73,8 +73,10 @@ static const struct option_table option_table = {
 		 "       broker-status --why [BUFFER|PID] [INSTANCE]\n"
 		 "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
 		 "Without INSTANCE: the only broker there is, or a list of them.\n",
-	.ending = "\nThe exit status is 0 when a broker or metrics were shown, 1 when there is none, 2 for wrong "
-		  "usage, 3 when --why found a\ndeadlock.",
+	.ending = "\n"
+		  "The exit status is 0 when a broker or metrics were shown, 1 when there is none, 2 for wrong usage, "
+		  "3 when --why found a\n"
+		  "deadlock.",
 	.width = 24,
 	.words = WORDS_BOUNDED,
 	.words_max = 2,

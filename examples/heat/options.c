@@ -138,7 +138,8 @@ static void options_help(void)
 		printf("  %-20s %s", left, table[i].help);
 		printf(table[i].initial ? " (default %s)\n" : "\n", table[i].initial);
 	}
-	puts("\nThe environment gives GPUBROKER (the broker's socket), GPUBROKER_RANK and GPUBROKER_SIZE, and with\n"
+	puts("\n"
+	     "The environment gives GPUBROKER (the broker's socket), GPUBROKER_RANK and GPUBROKER_SIZE, and with\n"
 	     "GPUBROKER_DEVICE the device to begin with; broker-run sets them. Without rank and size this is the only\n"
 	     "worker. Exit status: 0 right, 1 failed or wrong, 2 refused.");
 }

@@ -221,8 +221,9 @@ static void test_full_device(void)
 	POINT(says(0, "more",
 		   "rank 0 (pid %d) waits for a buffer more; its creator, rank 2 (pid %d), waits for 8 MiB of device 0 "
 		   "to create more; 12 MiB of it is unlinked as big and used by rank 1 (pid %d), which is stopped by a "
-		   "signal: kill -CONT %d\nrank 2 (pid %d) waits for 8 MiB of device 0 to create more; 12 MiB of it is "
-		   "unlinked as big and used by rank 1 (pid %d), which is stopped by a signal: kill -CONT %d\n",
+		   "signal: kill -CONT %d\n"
+		   "rank 2 (pid %d) waits for 8 MiB of device 0 to create more; 12 MiB of it is unlinked as big and "
+		   "used by rank 1 (pid %d), which is stopped by a signal: kill -CONT %d\n",
 		   a.pid, c.pid, b.pid, b.pid, c.pid, b.pid, b.pid),
 	      "memory that is unlinked and still used comes first");
 	kill(b.pid, SIGCONT);

@@ -654,77 +654,113 @@ static PyObject *client_redeem(struct client *self, PyObject *args, PyObject *ke
 
 static PyMethodDef methods[] = {
 	{ "close", (PyCFunction)client_close, METH_NOARGS,
-	  "close($self, /)\n--\n\nReturns what is still held and disconnects. Waits for the device work of this "
-	  "process.\n\nArrays that live keep their leases: the last of them disconnects. OSError EBUSY: another thread "
-	  "is in a call." },
+	  "close($self, /)\n"
+	  "--\n\n"
+	  "Returns what is still held and disconnects. Waits for the device work of this process.\n\n"
+	  "Arrays that live keep their leases: the last of them disconnects. OSError EBUSY: another thread is in a "
+	  "call." },
 	{ "create", NAMED(client_make),
 	  "create($self, /, name, shape, dtype='uint8', *, timeline=False, ephemeral=False, dedicated=False, "
-	  "same_address=False, reserve=0, device=None, mode=0o600, timeout=0)\n--\n\nCreates a buffer of zeros, an "
-	  "array in row-major order; the name lives until unlink().\n\nshape: an int or a tuple of up to 8. dtype: "
-	  "'float32', numpy.float32, torch.float32 ...; 'float32x4' is of vectors. A str means\nwhat NumPy says: 'i8' "
-	  "is int64, 'f4' float32. What NumPy does not know is as gpub_layout_parse(3) has it: 'bf16', "
-	  "'f32'.\ntimeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation "
-	  "of its own. same_address: each process maps it at the same address. reserve: bytes that resize() may make "
-	  "of it. timeout: how\nmany seconds to wait for memory, None without limit.\n\nFileExistsError: the name is "
-	  "taken. OSError ENOMEM, EDQUOT: no memory, or a quota. ValueError: no such dtype or shape." },
+	  "same_address=False, reserve=0, device=None, mode=0o600, timeout=0)\n"
+	  "--\n\n"
+	  "Creates a buffer of zeros, an array in row-major order; the name lives until unlink().\n\n"
+	  "shape: an int or a tuple of up to 8. dtype: 'float32', numpy.float32, torch.float32 ...; 'float32x4' is of "
+	  "vectors. A str means\n"
+	  "what NumPy says: 'i8' is int64, 'f4' float32. What NumPy does not know is as gpub_layout_parse(3) has it: "
+	  "'bf16', 'f32'.\n"
+	  "timeline: it gets a timeline. ephemeral: it ends with this session. dedicated: it has an allocation of its "
+	  "own. same_address: each process maps it at the same address. reserve: bytes that resize() may make of it. "
+	  "timeout: how\n"
+	  "many seconds to wait for memory, None without limit.\n\n"
+	  "FileExistsError: the name is taken. OSError ENOMEM, EDQUOT: no memory, or a quota. ValueError: no such "
+	  "dtype or shape." },
 	{ "unlink", (PyCFunction)client_unlink, METH_VARARGS,
-	  "unlink($self, name, /)\n--\n\nRemoves the name. The memory is freed when nobody uses "
-	  "it.\n\nFileNotFoundError, PermissionError." },
+	  "unlink($self, name, /)\n"
+	  "--\n\n"
+	  "Removes the name. The memory is freed when nobody uses it.\n\n"
+	  "FileNotFoundError, PermissionError." },
 	{ "drain", NAMED(client_drain),
-	  "drain($self, /, name, timeout=None)\n--\n\nunlink(), and waits until nobody uses the memory. TimeoutError: "
-	  "somebody still does; the name is removed.\n\nBufferError: arrays of this process live that were made of it "
-	  "by a lease that was released. The name stays." },
+	  "drain($self, /, name, timeout=None)\n"
+	  "--\n\n"
+	  "unlink(), and waits until nobody uses the memory. TimeoutError: somebody still does; the name is "
+	  "removed.\n\n"
+	  "BufferError: arrays of this process live that were made of it by a lease that was released. The name "
+	  "stays." },
 	{ "chmod", NAMED(client_chmod),
-	  "chmod($self, /, name, mode)\n--\n\nChanges who may acquire it. OSError EBUSY: create it with "
-	  "dedicated=True." },
+	  "chmod($self, /, name, mode)\n"
+	  "--\n\n"
+	  "Changes who may acquire it. OSError EBUSY: create it with dedicated=True." },
 	{ "chown", NAMED(client_chown),
-	  "chown($self, /, name, owner=-1, group=-1)\n--\n\nGives it to another user or group, by number; -1 leaves it "
-	  "as it is." },
+	  "chown($self, /, name, owner=-1, group=-1)\n"
+	  "--\n\n"
+	  "Gives it to another user or group, by number; -1 leaves it as it is." },
 	{ "stat", (PyCFunction)client_stat, METH_VARARGS,
 	  "stat($self, name, /)\n--\n\nWhat the broker knows of it: an Info. FileNotFoundError: no such name." },
 	{ "list", (PyCFunction)client_list, METH_VARARGS,
-	  "list($self, pattern=None, /)\n--\n\n"
+	  "list($self, pattern=None, /)\n"
+	  "--\n\n"
 	  "The buffers that this user owns or may acquire, in the order of their names: a list of Info.\n\n"
 	  "pattern: as of fnmatch, where * and ? match / too; None: all." },
 	{ "seal", (PyCFunction)client_seal, METH_VARARGS,
-	  "seal($self, name, /)\n--\n\nNo lease can write it from now on: they are refused with EROFS. It cannot be "
-	  "undone.\n\nOSError EBUSY: another session can write it." },
+	  "seal($self, name, /)\n"
+	  "--\n\n"
+	  "No lease can write it from now on: they are refused with EROFS. It cannot be undone.\n\n"
+	  "OSError EBUSY: another session can write it." },
 	{ "rename", NAMED(client_rename),
-	  "rename($self, /, name, to, *, replace=False, persist=False)\n--\n\nGives it another name and a new "
-	  "generation, in one step.\n\nreplace: a buffer of that name is unlinked. persist: it is not ephemeral any "
-	  "more.\n\nFileExistsError: the name is taken. Leases go on." },
+	  "rename($self, /, name, to, *, replace=False, persist=False)\n"
+	  "--\n\n"
+	  "Gives it another name and a new generation, in one step.\n\n"
+	  "replace: a buffer of that name is unlinked. persist: it is not ephemeral any more.\n\n"
+	  "FileExistsError: the name is taken. Leases go on." },
 	{ "resize", NAMED(client_resize),
-	  "resize($self, /, name, nbytes, timeout=0)\n--\n\nGives a buffer that was created with a reserve another "
-	  "size: what is new is zero.\n\nIt is a new generation: leases and arrays stay as they are, the next "
-	  "acquire() has as many rows as fit in nbytes, tickets for it end. It\nshrinks only while no process maps it. "
-	  "timeout: how many seconds to wait for memory, None without limit.\n\nFileNotFoundError, PermissionError. "
-	  "OSError EINVAL: it has no reserve; ENOSPC: nbytes is beyond the reserve; ENOMEM, EDQUOT: no memory,\nor a "
-	  "quota; EBUSY: a process maps what is to shrink, or it is being resized; EROFS: it is sealed." },
+	  "resize($self, /, name, nbytes, timeout=0)\n"
+	  "--\n\n"
+	  "Gives a buffer that was created with a reserve another size: what is new is zero.\n\n"
+	  "It is a new generation: leases and arrays stay as they are, the next acquire() has as many rows as fit in "
+	  "nbytes, tickets for it end. It\n"
+	  "shrinks only while no process maps it. timeout: how many seconds to wait for memory, None without limit.\n\n"
+	  "FileNotFoundError, PermissionError. OSError EINVAL: it has no reserve; ENOSPC: nbytes is beyond the "
+	  "reserve; ENOMEM, EDQUOT: no memory,\n"
+	  "or a quota; EBUSY: a process maps what is to shrink, or it is being resized; EROFS: it is sealed." },
 	{ "wait_newer", NAMED(client_wait_newer),
-	  "wait_newer($self, /, name, generation=0, timeout=None)\n--\n\nWaits for a buffer of that name of a later "
-	  "generation: its Info.\n\nTimeoutError; FileNotFoundError: timeout is 0 and there is no such name." },
+	  "wait_newer($self, /, name, generation=0, timeout=None)\n"
+	  "--\n\n"
+	  "Waits for a buffer of that name of a later generation: its Info.\n\n"
+	  "TimeoutError; FileNotFoundError: timeout is 0 and there is no such name." },
 	{ "acquire", NAMED(client_acquire),
 	  "acquire($self, /, name, rights='r', *, at=None, signal=None, timeout=0, shape=None, dtype=None, "
-	  "owner=None)\n--\n\nHolds the buffer: a Lease, for a with statement.\n\nrights: 'r', 'w' or 'rw'. at: its "
-	  "work waits until the buffer's timeline has that value; signal: its end sets the\ntimeline to that value. "
-	  "Both happen on the device, in the order of the stream that the framework uses which takes the array; "
-	  "on\nthe host device acquire() itself waits. timeout: how many seconds to wait for a\nname that does not "
-	  "exist, None without limit. shape, dtype, owner: what the buffer must be; an extent of None is "
-	  "any.\n\nFileNotFoundError, TimeoutError, PermissionError; OSError EMEDIUMTYPE: it has another shape or "
-	  "dtype. OSError EROFS: it is\nsealed. OSError EOWNERDEAD: the timeline's writer died before 'at'." },
+	  "owner=None)\n"
+	  "--\n\n"
+	  "Holds the buffer: a Lease, for a with statement.\n\n"
+	  "rights: 'r', 'w' or 'rw'. at: its work waits until the buffer's timeline has that value; signal: its end "
+	  "sets the\n"
+	  "timeline to that value. Both happen on the device, in the order of the stream that the framework uses which "
+	  "takes the array; on\n"
+	  "the host device acquire() itself waits. timeout: how many seconds to wait for a\n"
+	  "name that does not exist, None without limit. shape, dtype, owner: what the buffer must be; an extent of "
+	  "None is any.\n\n"
+	  "FileNotFoundError, TimeoutError, PermissionError; OSError EMEDIUMTYPE: it has another shape or dtype. "
+	  "OSError EROFS: it is\n"
+	  "sealed. OSError EOWNERDEAD: the timeline's writer died before 'at'." },
 	{ "ticket", NAMED(client_ticket),
-	  "ticket($self, /, name, rights='r', *, once=True, user=None, lifetime=3600)\n--\n\nA Ticket for it, which "
-	  "another process redeems.\n\nonce: it can be redeemed once. user: the uid that may, None: anybody. lifetime: "
-	  "seconds, None: as long as the name." },
+	  "ticket($self, /, name, rights='r', *, once=True, user=None, lifetime=3600)\n"
+	  "--\n\n"
+	  "A Ticket for it, which another process redeems.\n\n"
+	  "once: it can be redeemed once. user: the uid that may, None: anybody. lifetime: seconds, None: as long "
+	  "as the name." },
 	{ "redeem", NAMED(client_redeem),
-	  "redeem($self, /, ticket, *, at=None, signal=None)\n--\n\nHolds the buffer of a Ticket: a Lease with the "
-	  "ticket's rights.\n\nOSError EKEYREJECTED, EKEYEXPIRED, ESTALE." },
+	  "redeem($self, /, ticket, *, at=None, signal=None)\n"
+	  "--\n\n"
+	  "Holds the buffer of a Ticket: a Lease with the ticket's rights.\n\n"
+	  "OSError EKEYREJECTED, EKEYEXPIRED, ESTALE." },
 	{ "trim", (PyCFunction)client_trim, METH_NOARGS,
-	  "trim($self, /)\n--\n\nCloses every mapping that no lease holds. Waits for the device work of this "
-	  "process." },
+	  "trim($self, /)\n"
+	  "--\n\n"
+	  "Closes every mapping that no lease holds. Waits for the device work of this process." },
 	{ "set_device", (PyCFunction)client_set_device, METH_VARARGS,
-	  "set_device($self, device, /)\n--\n\nMakes that device current for the calling thread. acquire() and "
-	  "create() use the current one." },
+	  "set_device($self, device, /)\n"
+	  "--\n\n"
+	  "Makes that device current for the calling thread. acquire() and create() use the current one." },
 	{ "__enter__", (PyCFunction)client_enter, METH_NOARGS, NULL },
 	{ "__exit__", (PyCFunction)client_exit, METH_VARARGS, NULL },
 	{ 0 },
@@ -742,10 +778,14 @@ static PyGetSetDef getset[] = {
 
 static PyType_Slot slots[] = {
 	{ Py_tp_doc,
-	  "Client(address=None)\n--\n\nA connection to a broker: gpubroker.connect() makes it. Use it in a with "
-	  "statement, or close() it.\n\nAny thread may use it. Its calls raise OSError with the errno and the message "
-	  "of the library. Those that wait are ended by\nCtrl-C, and by any other signal whose handler raises an "
-	  "exception; nothing of them is left then. In a forked child they raise\nChildProcessError (ECHILD)." },
+	  "Client(address=None)\n"
+	  "--\n\n"
+	  "A connection to a broker: gpubroker.connect() makes it. Use it in a with statement, or close() it.\n\n"
+	  "Any thread may use it. Its calls raise OSError with the errno and the message of the library. Those that "
+	  "wait are ended by\n"
+	  "Ctrl-C, and by any other signal whose handler raises an exception; nothing of them is left then. In a "
+	  "forked child they raise\n"
+	  "ChildProcessError (ECHILD)." },
 	{ Py_tp_new, (void *)client_create },
 	{ Py_tp_dealloc, (void *)client_dealloc },
 	{ Py_tp_repr, (void *)client_repr },

@@ -529,61 +529,93 @@ static PyObject *lease_reduce(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
 	{ "numpy", lease_numpy, METH_NOARGS,
-	  "numpy($self, /)\n--\n\nThe buffer as a numpy.ndarray, on the host device. Read-only without the right to "
-	  "write.\n\nIt ends with the lease, and so do its slices: whatever is done with them is a ValueError then. "
-	  "Copy what you need later. A view of\nanother class, as of numpy.asarray(), a memoryview or another "
-	  "framework's tensor stays, and keeps the memory. What takes the\narray's address without a view, as "
-	  "torch.from_numpy() and ctypes do, must not be used when the lease has ended: take torch().\n\nBufferError: "
-	  "the buffer is on a CUDA device." },
+	  "numpy($self, /)\n"
+	  "--\n\n"
+	  "The buffer as a numpy.ndarray, on the host device. Read-only without the right to write.\n\n"
+	  "It ends with the lease, and so do its slices: whatever is done with them is a ValueError then. Copy what "
+	  "you need later. A view of\n"
+	  "another class, as of numpy.asarray(), a memoryview or another framework's tensor stays, and keeps the "
+	  "memory. What takes the\n"
+	  "array's address without a view, as torch.from_numpy() and ctypes do, must not be used when the lease has "
+	  "ended: take torch().\n\n"
+	  "BufferError: the buffer is on a CUDA device." },
 	{ "torch", lease_torch, METH_NOARGS,
-	  "torch($self, /)\n--\n\nThe buffer as a torch.Tensor, in the order of "
-	  "torch.cuda.current_stream().\n\nPyTorch has no read-only tensors: do not write one of a lease for reading. "
-	  "Its functions refuse the tensor with a ValueError when the\nlease has ended; the memory goes back with the "
-	  "last tensor that shows it." },
+	  "torch($self, /)\n"
+	  "--\n\n"
+	  "The buffer as a torch.Tensor, in the order of torch.cuda.current_stream().\n\n"
+	  "PyTorch has no read-only tensors: do not write one of a lease for reading. Its functions refuse the tensor "
+	  "with a ValueError when the\n"
+	  "lease has ended; the memory goes back with the last tensor that shows it." },
 	{ "cupy", lease_cupy, METH_NOARGS,
-	  "cupy($self, /)\n--\n\nThe buffer as a cupy.ndarray, in the order of CuPy's current stream.\n\nCuPy has no "
-	  "read-only arrays: do not write one of a lease for reading." },
+	  "cupy($self, /)\n"
+	  "--\n\n"
+	  "The buffer as a cupy.ndarray, in the order of CuPy's current stream.\n\n"
+	  "CuPy has no read-only arrays: do not write one of a lease for reading." },
 	{ "numba", lease_numba, METH_NOARGS,
-	  "numba($self, /)\n--\n\nThe buffer as a numba.cuda device array, in the order of the stream that wait() was "
-	  "told, else of numba's default\nstream. On the host device a numpy.ndarray." },
+	  "numba($self, /)\n"
+	  "--\n\n"
+	  "The buffer as a numba.cuda device array, in the order of the stream that wait() was told, else of numba's "
+	  "default\n"
+	  "stream. On the host device a numpy.ndarray." },
 	{ "jax", lease_jax, METH_NOARGS,
-	  "jax($self, /)\n--\n\nThe buffer as a jax.Array. JAX works on streams of its own: call block_until_ready() "
-	  "on its results, and\nrelease(stream=...) with the stream that the next user is to stand behind." },
+	  "jax($self, /)\n"
+	  "--\n\n"
+	  "The buffer as a jax.Array. JAX works on streams of its own: call block_until_ready() on its results, and\n"
+	  "release(stream=...) with the stream that the next user is to stand behind." },
 	{ "warp", lease_warp, METH_NOARGS,
 	  "warp($self, /)\n--\n\nThe buffer as a warp.array, in the order of Warp's current stream of the device." },
 	{ "wait", KEYWORDS(lease_wait), METH_VARARGS | METH_KEYWORDS,
-	  "wait($self, stream=None, /, *, at=None, timeout=None)\n--\n\nHas that stream wait for 'at', on the device, "
-	  "and makes it the stream that release() signals and returns on.\n\nFor kernels that take ptr, and for a "
-	  "lease that is held over several steps. at: a value of the buffer's timeline;\nNone is the one that "
-	  "acquire() was given. stream: a number, or a stream of torch, CuPy, numba, Warp or cuda.core; None\nis the "
-	  "one that the lease is used on. On the host device the thread waits, and Ctrl-C ends its wait. timeout: "
-	  "seconds in which\nthe value must be reached; with it the thread waits on a GPU, too.\n\nTimeoutError. "
-	  "ValueError: no stream is known. OSError EOWNERDEAD: the timeline's writer ended before 'at'; 'reached' says "
-	  "where.\nOSError: as gpub_wait_on(3)." },
+	  "wait($self, stream=None, /, *, at=None, timeout=None)\n"
+	  "--\n\n"
+	  "Has that stream wait for 'at', on the device, and makes it the stream that release() signals and returns "
+	  "on.\n\n"
+	  "For kernels that take ptr, and for a lease that is held over several steps. at: a value of the buffer's "
+	  "timeline;\n"
+	  "None is the one that acquire() was given. stream: a number, or a stream of torch, CuPy, numba, Warp or "
+	  "cuda.core; None\n"
+	  "is the one that the lease is used on. On the host device the thread waits, and Ctrl-C ends its wait. "
+	  "timeout: seconds in which\n"
+	  "the value must be reached; with it the thread waits on a GPU, too.\n\n"
+	  "TimeoutError. ValueError: no stream is known. OSError EOWNERDEAD: the timeline's writer ended before 'at'; "
+	  "'reached' says where.\n"
+	  "OSError: as gpub_wait_on(3)." },
 	{ "signal", KEYWORDS(lease_signal), METH_VARARGS | METH_KEYWORDS,
-	  "signal($self, value, /, *, stream=None)\n--\n\nSets the buffer's timeline to value, behind the work of the "
-	  "stream, and holds the lease on.\n\nstream: as wait() takes it. On the host device the work is what the "
-	  "thread has done. ValueError: the lease is used on several streams,\nor nobody knows which. OSError: as "
-	  "gpub_signal_on(3), EACCES without the right to write." },
+	  "signal($self, value, /, *, stream=None)\n"
+	  "--\n\n"
+	  "Sets the buffer's timeline to value, behind the work of the stream, and holds the lease on.\n\n"
+	  "stream: as wait() takes it. On the host device the work is what the thread has done. ValueError: the lease "
+	  "is used on several streams,\n"
+	  "or nobody knows which. OSError: as gpub_signal_on(3), EACCES without the right to write." },
 	{ "release", KEYWORDS(lease_release), METH_VARARGS | METH_KEYWORDS,
-	  "release($self, /, *, stream=None)\n--\n\nSignals and returns the lease, behind the work of the stream that "
-	  "its arrays were taken on. Twice is nothing.\n\nThe arrays of numpy() end. Where other arrays live, their "
-	  "memory goes back with the last of them.\n\nValueError: its arrays are on several streams, or ptr was used "
-	  "on one that nobody named: give the stream that is behind all\nof them. OSError: as gpub_signal_on(3) and "
-	  "gpub_return_on(3)." },
+	  "release($self, /, *, stream=None)\n"
+	  "--\n\n"
+	  "Signals and returns the lease, behind the work of the stream that its arrays were taken on. Twice is "
+	  "nothing.\n\n"
+	  "The arrays of numpy() end. Where other arrays live, their memory goes back with the last of them.\n\n"
+	  "ValueError: its arrays are on several streams, or ptr was used on one that nobody named: give the stream "
+	  "that is behind all\n"
+	  "of them. OSError: as gpub_signal_on(3) and gpub_return_on(3)." },
 	{ "read_into", KEYWORDS(lease_read_into), METH_VARARGS | METH_KEYWORDS,
-	  "read_into($self, /, memory, offset=0)\n--\n\nCopies bytes of the buffer, from offset on, into writable host "
-	  "memory (bytearray, numpy.ndarray), and waits for that.\n\nIt comes behind 'at' and behind the stream that "
-	  "the lease is used on. TypeError: the memory has elements of another type; bytes\nhave none, and a buffer of "
-	  "uint8 takes and gives all. ValueError: beyond the end of the buffer." },
+	  "read_into($self, /, memory, offset=0)\n"
+	  "--\n\n"
+	  "Copies bytes of the buffer, from offset on, into writable host memory (bytearray, numpy.ndarray), and waits "
+	  "for that.\n\n"
+	  "It comes behind 'at' and behind the stream that the lease is used on. TypeError: the memory has elements of "
+	  "another type; bytes\n"
+	  "have none, and a buffer of uint8 takes and gives all. ValueError: beyond the end of the buffer." },
 	{ "write", KEYWORDS(lease_write), METH_VARARGS | METH_KEYWORDS,
-	  "write($self, /, data, offset=0)\n--\n\nCopies host memory (bytes, numpy.ndarray) into the buffer, from "
-	  "offset on, and waits for that.\n\nTypeError: the data has elements of another type, as for read_into(). "
-	  "BufferError: no right to write. ValueError: beyond the end\nof the buffer." },
+	  "write($self, /, data, offset=0)\n"
+	  "--\n\n"
+	  "Copies host memory (bytes, numpy.ndarray) into the buffer, from offset on, and waits for that.\n\n"
+	  "TypeError: the data has elements of another type, as for read_into(). BufferError: no right to write. "
+	  "ValueError: beyond the end\n"
+	  "of the buffer." },
 	{ "__dlpack__", KEYWORDS(lease_dlpack), METH_VARARGS | METH_KEYWORDS,
-	  "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nThe buffer as a "
-	  "DLPack capsule, for from_dlpack() of any framework.\n\nBufferError: a lease for reading and a consumer that "
-	  "knows no read-only arrays; another device; copy=True." },
+	  "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n"
+	  "--\n\n"
+	  "The buffer as a DLPack capsule, for from_dlpack() of any framework.\n\n"
+	  "BufferError: a lease for reading and a consumer that knows no read-only arrays; another device; "
+	  "copy=True." },
 	{ "__dlpack_device__", (PyCFunction)lease_dlpack_device, METH_NOARGS,
 	  "__dlpack_device__($self, /)\n--\n\n(1, 0) on the host device, (2, ordinal) on CUDA." },
 	{ "_array", (PyCFunction)lease_array, METH_NOARGS, NULL },
@@ -622,10 +654,12 @@ static PyGetSetDef getset[] = {
 };
 
 static PyType_Slot slots[] = {
-	{ Py_tp_doc, "A hold on a buffer: Client.acquire() makes it. Use it in a with statement.\n\nIts arrays show "
-		     "the buffer itself: nothing is copied. They end with the with statement: those of numpy() raise "
-		     "ValueError when\nthey are used later. Arrays of other frameworks keep the memory until they are "
-		     "collected. An exception in the block returns\nthe lease without the signal." },
+	{ Py_tp_doc, "A hold on a buffer: Client.acquire() makes it. Use it in a with statement.\n\n"
+		     "Its arrays show the buffer itself: nothing is copied. They end with the with statement: those of "
+		     "numpy() raise ValueError when\n"
+		     "they are used later. Arrays of other frameworks keep the memory until they are collected. An "
+		     "exception in the block returns\n"
+		     "the lease without the signal." },
 	{ Py_tp_dealloc, (void *)lease_dealloc },
 	{ Py_tp_repr, (void *)lease_repr },
 	{ Py_tp_methods, methods },

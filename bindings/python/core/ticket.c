@@ -78,8 +78,10 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-	{ Py_tp_doc, "Ticket(text)\n--\n\nThe right to acquire one buffer: Client.ticket() makes it, Client.redeem() "
-		     "takes it.\n\nIt can be pickled and sent to another process. Whoever has it may use it." },
+	{ Py_tp_doc, "Ticket(text)\n"
+		     "--\n\n"
+		     "The right to acquire one buffer: Client.ticket() makes it, Client.redeem() takes it.\n\n"
+		     "It can be pickled and sent to another process. Whoever has it may use it." },
 	{ Py_tp_new, (void *)ticket_create },
 	{ Py_tp_dealloc, (void *)ticket_dealloc },
 	{ Py_tp_repr, (void *)ticket_repr },

@@ -136,7 +136,8 @@ int teardown(void **state)
 	(void)state;
 	device_works();
 	wrong = !registry_empty(&registry) || registry.buffer_count || registry.mapping_count || device_memory.bytes ||
-		registry.names || registry.serials || device_memory.usages.by_key || device_memory.usages.bytes[0][SPARE_IDLE] || device_memory.slabs.shelves ||
+		registry.names || registry.serials || device_memory.usages.by_key ||
+		device_memory.usages.bytes[0][SPARE_IDLE] || device_memory.slabs.shelves ||
 		registry.words.free != BUFFERS || registry.handles.free != HANDLES || accounting.accounts;
 	for (unsigned i = 0; i < BUFFERS; i++)
 		wrong |= (words[i] & 3) != BOARD_FREE;

@@ -122,7 +122,9 @@ struct buffer *live(const char *name)
 int mapping_try(struct session *session, uid_t uid, struct session_mappings *table, struct buffer *buffer,
 		struct mapping **mapping)
 {
-	struct grant_order order = { .session = session, .uid = uid, .mappings = table, .rights = GPUB_READ, .own = true };
+	struct grant_order order = {
+		.session = session, .uid = uid, .mappings = table, .rights = GPUB_READ, .own = true
+	};
 	struct grant *grant;
 	bool fresh;
 	int error = grant_open(&registry, buffer, &order, &grant, &fresh);

@@ -37,7 +37,9 @@ union status_record record_of(int which)
 		record.type = TRACKED_USER;
 		break;
 	case SESSION:
-		record.session = (struct status_session){ .id = 5, .pid = 1, .uid = 7, .command = "solver", .since = 1600000000 };
+		record.session = (struct status_session){
+			.id = 5, .pid = 1, .uid = 7, .command = "solver", .since = 1600000000
+		};
 		record.type = TRACKED_SESSION;
 		break;
 	case LIVE:

@@ -62,7 +62,8 @@ static void invariant_5_two_users_leave_words_of_the_board_for_a_third(void **st
 	accounting_set_capacity(broker.accounting, RESOURCE_BUFFERS, harness_buffers);
 	refusal = create_all(&first, 0, &count);
 	assert_int_equal(count, harness_buffers / 2);
-	expect_text(&refusal, "user 4001's share is 32 buffers now, of 64 for all users; it holds 32 and asks for 1 more");
+	expect_text(&refusal,
+		    "user 4001's share is 32 buffers now, of 64 for all users; it holds 32 and asks for 1 more");
 	expect_text(&refusal, "have the administrator raise board.buffers in brokerd.conf(5)");
 	create_all(&second, 0, &count);
 	assert_int_equal(count, harness_buffers / 4);

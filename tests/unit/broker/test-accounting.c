@@ -209,7 +209,8 @@ static void test_one_user_alone_gets_half_and_the_next_what_its_share_is(void **
 	accounting_set_capacity(&accounting, RESOURCE_MAPPINGS, 2);
 	release_all(charges[1], take_all(charges[1] + second, 1002, RESOURCE_MAPPINGS) + second);
 	release_all(charges[0], first);
-	assert_true(accounting.capacity[RESOURCE_BUFFERS].used == 0 && accounting.capacity[RESOURCE_MAPPINGS].used == 0);
+	assert_true(accounting.capacity[RESOURCE_BUFFERS].used == 0 &&
+		    accounting.capacity[RESOURCE_MAPPINGS].used == 0);
 }
 
 /* They give back and take anew, as programs do: then each has the same, and a newcomer finds as much as that. */

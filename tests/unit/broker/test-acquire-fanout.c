@@ -163,7 +163,9 @@ static void invariant_5_everybody_is_told_also_between_renames_without_end(void 
 static struct mapping *mapping_now(struct buffer *buffer)
 {
 	struct session *session = session_of(&other);
-	const struct grant_order order = { .session = session, .uid = getuid(), .mappings = &session->mappings, .rights = GPUB_READ, .own = true };
+	const struct grant_order order = {
+		.session = session, .uid = getuid(), .mappings = &session->mappings, .rights = GPUB_READ, .own = true
+	};
 	struct grant *grant;
 	bool fresh;
 

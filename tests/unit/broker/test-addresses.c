@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-addresses.c - addresses for buffers that all processes map at one address: no two buffers have the same, and there is room between. */
+/*
+ * test-addresses.c - addresses for buffers that all processes map at one address: no two buffers have the same, and
+ * there is room between.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +26,8 @@ static void expect_apart(unsigned count)
 		assert_true(begin[i] >= ADDRESSES_BEGIN + ADDRESSES_ALIGN && begin[i] + size[i] <= ADDRESSES_END);
 		assert_int_equal(begin[i] % ADDRESSES_ALIGN, 0);
 		for (unsigned j = 0; j < i; j++)
-			assert_true(begin[i] + size[i] + ADDRESSES_ALIGN <= begin[j] || begin[j] + size[j] + ADDRESSES_ALIGN <= begin[i]);
+			assert_true(begin[i] + size[i] + ADDRESSES_ALIGN <= begin[j] ||
+				    begin[j] + size[j] + ADDRESSES_ALIGN <= begin[i]);
 	}
 }
 

@@ -197,7 +197,10 @@ static void test_a_users_quota_leaves_the_rest_to_the_default(void **state)
 	assert_int_equal(limit_of(70001, RESOURCE_GREETINGS), limit_of(70003, RESOURCE_GREETINGS));
 }
 
-/* A user that may have none of a thing is told so. One that may not ask would not be answered: that is one of the mistakes below. */
+/*
+ * A user that may have none of a thing is told so. One that may not ask would not be answered: that is one of the
+ * mistakes below.
+ */
 static void test_0_is_a_limit(void **state)
 {
 	(void)state;
@@ -226,7 +229,8 @@ static void test_times(void **state)
 		const char *text;
 		unsigned    seconds;
 	} times[] = { { "0", 0 }, { "7", 7 }, { "45s", 45 }, { "2m", 120 }, { "24h", 86400 }, { "86400", 86400 } };
-	static const char *const wrong[] = { "", "s", "-1", "1.5", "30 s", "1d", "1ss", "25h", "86401", "999999999999", "5mm" };
+	static const char *const wrong[] = { "",    "s",   "-1",    "1.5",	    "30 s", "1d",
+					     "1ss", "25h", "86401", "999999999999", "5mm" };
 
 	(void)state;
 	assert_int_equal(brokerd_config_read(&config, NULL), 0);
@@ -268,8 +272,11 @@ static const struct {
 	{ 1, "socket = \"run/socket\"", "no place for the socket" },
 	{ 1, "socket = \"/run/\"", "no place for the socket" },
 	{ 1, "socket = \"\"", "no place for the socket" },
-	{ 1, "socket = /0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
-	     "01234567", "longer than 107" },
+	{ 1,
+	  "socket = "
+	  "/01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456"
+	  "7",
+	  "longer than 107" },
 	{ 1, "mode = 0888", "'0888' is no mode" },
 	{ 1, "mode = 7777", "'7777' is no mode" },
 	{ 1, "instance = \"a.b\"", "no name of an instance" },
@@ -341,8 +348,15 @@ static void test_a_reload_keeps_what_needs_a_restart(void **state)
 
 	(void)state;
 	reads("instance = first\nboard { mappings = 10 }\nquota 5 { bytes = 1 }\nlog = quiet\ndrain_timeout = 1");
-	assert_int_equal(read_text("instance = second\nboard { mappings = 20 buffers = 9 }\nquota 6 { bytes = 2 }\n"
-				   "log = verbose\ndrain_timeout = 2\npool = 7K\ncreators { users = { 5 } }", &next), 0);
+	assert_int_equal(read_text("instance = second\n"
+				   "board { mappings = 20 buffers = 9 }\n"
+				   "quota 6 { bytes = 2 }\n"
+				   "log = verbose\n"
+				   "drain_timeout = 2\n"
+				   "pool = 7K\n"
+				   "creators { users = { 5 } }",
+				   &next),
+			 0);
 	brokerd_config_keep(next, config, text);
 	brokerd_config_free(config);
 	config = next;
@@ -370,7 +384,12 @@ static void test_every_restart_key_can_be_named_at_once(void **state)
 
 	(void)state;
 	reads("");
-	assert_int_equal(read_text("socket = /x\ngroup = 1\nmode = 0600\ninstance = x\ndevice = host\ntrust = nobody\n"
+	assert_int_equal(read_text("socket = /x\n"
+				   "group = 1\n"
+				   "mode = 0600\n"
+				   "instance = x\n"
+				   "device = host\n"
+				   "trust = nobody\n"
 				   "board { buffers = 1 mappings = 1 }", &next), 0);
 	brokerd_config_keep(next, config, text);
 	brokerd_config_free(next);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-connections.c - connecting, greeting and ending take their user's share of a pass and its requests a second, like
- * messages do. A flood of them delays nobody else.
+ * test-connections.c - connecting, greeting and ending take their user's share of a pass and its requests a second,
+ * like messages do. A flood of them delays nobody else.
  *
  * The kernel names this process's user for connections; join_as() makes other users. Everything is counted in passes.
  * session-harness.h makes the broker and its clients.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-create-queue.c - creates that wait for memory are tried in order, each user's for itself; they expire in time; and
- * one that waits for others is passed.
+ * test-create-queue.c - creates that wait for memory are tried in order, each user's for itself; they expire in time;
+ * and one that waits for others is passed.
  *
- * A broker with a real loop and device threads, but without sessions. What a device has is what the test writes into the
- * broker's tables: when it is asked, it has no more.
+ * A broker with a real loop and device threads, but without sessions. What a device has is what the test writes into
+ * the broker's tables: when it is asked, it has no more.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,8 @@ static int teardown(void **state)
 	workers_stop(broker.workers);
 	tracking_deinit(broker.tracking);
 	event_base_free(broker.base);
-	return broker.waiting->count || broker.creates->by_key || broker.waiting->waiters || broker.creates->device[0].look || broker.creates->device[1].look;
+	return broker.waiting->count || broker.creates->by_key || broker.waiting->waiters ||
+	       broker.creates->device[0].look || broker.creates->device[1].look;
 }
 
 /* ---- shorthands ---- */
@@ -95,7 +96,9 @@ static struct create_wait *await(uid_t uid, uint64_t span, int timeout_ms, const
 	struct allocation allocation = { .device = 0, .span = span, .slab.kind.owner = uid };
 	struct create_wait *wait = NULL;
 
-	assert_int_equal(create_wait(&broker, &allocation, (struct wait_key){ uid, ++requests }, timeout_ms, &hooks, (void *)who, &wait), 0);
+	assert_int_equal(create_wait(&broker, &allocation, (struct wait_key){ uid, ++requests }, timeout_ms, &hooks,
+				     (void *)who, &wait),
+			 0);
 	return wait;
 }
 

@@ -294,7 +294,10 @@ static void test_expired_one_time_tickets_make_room_for_other_buffers(void **sta
 	part(&owner);
 }
 
-/* However many are past, and in whatever order they were issued: each issue drops two at most, and none that is not past. */
+/*
+ * However many are past, and in whatever order they were issued: each issue drops two at most, and none that is not
+ * past.
+ */
 static void invariant_5_an_issue_drops_two_expired_ones(void **state)
 {
 	struct peer owner = join_as(OWNER);

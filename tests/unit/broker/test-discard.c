@@ -198,7 +198,8 @@ static void send_empty(int sock, int fd)
 	union {
 		struct cmsghdr header;
 		char           bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .header = { .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	} control = { .header = {
+			      .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
 	struct msghdr msg = { .msg_control = &control, .msg_controllen = sizeof control.bytes };
 
 	memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
@@ -290,10 +291,15 @@ static void send_many(int sock, int fd, unsigned count)
 	union {
 		struct cmsghdr header;
 		char           bytes[CMSG_SPACE(MANY * sizeof(int))];
-	} control = { .header = { .cmsg_len = CMSG_LEN(count * sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	} control = {
+		.header = { .cmsg_len = CMSG_LEN(count * sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS }
+	};
 	struct wire_message message = named(WIRE_STAT, 1, "a");
 	struct iovec io = { &message, sizeof message };
-	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(count * sizeof fd) };
+	struct msghdr msg = { .msg_iov = &io,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = CMSG_SPACE(count * sizeof fd) };
 
 	for (unsigned i = 0; i < count; i++)
 		memcpy(CMSG_DATA(&control.header) + i * sizeof fd, &fd, sizeof fd);
@@ -344,7 +350,10 @@ static void invariant_5_a_close_that_blocks_delays_its_own_user_alone(void **sta
 	EXPECT_SOON(descriptors() == before);
 }
 
-/* A flood of them, of which no more are received than one user may have pending. The rest stay in the sockets, and come later. */
+/*
+ * A flood of them, of which no more are received than one user may have pending. The rest stay in the sockets, and come
+ * later.
+ */
 static void invariant_5_a_flood_of_descriptors_is_bounded(void **state)
 {
 	struct peer stuck, sender[8];
@@ -362,7 +371,8 @@ static void invariant_5_a_flood_of_descriptors_is_bounded(void **state)
 	}
 	run_passes();
 	assert_in_range(broker.discard->pending, MANY, most);
-	assert_in_range(descriptors(), before, before + (int)most + 18 + 18); /* with the sessions', and this process's ends of them */
+	/* with the sessions', and this process's ends of them */
+	assert_in_range(descriptors(), before, before + (int)most + 18 + 18);
 	expect_served(&other);
 	expect_nobody_waited();
 	for (int i = 0; i < 8; i++)
@@ -430,8 +440,8 @@ static void invariant_5_descriptors_that_had_to_wait(void **state)
 #define REFUSED 100
 
 /*
- * A refused connection may have descriptors that nobody has charged anybody for. Its close does not wait for them: all are gone while
- * their far ends are still open.
+ * A refused connection may have descriptors that nobody has charged anybody for. Its close does not wait for them: all
+ * are gone while their far ends are still open.
  */
 static void invariant_5_refused_connections_keep_no_descriptors(void **state)
 {

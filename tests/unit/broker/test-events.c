@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-events.c - what happens is told once, as far as its class may: lines and entries, what is left out, and how it reads.
+ * test-events.c - what happens is told once, as far as its class may: lines and entries, what is left out, and how it
+ * reads.
  *
  * stderr is a pipe here, and the clock is this program's own. What the ring would get is kept in an array.
  */
@@ -139,7 +140,8 @@ static void test_a_refusal_is_a_line_with_who_what_and_why(void **state)
 	(void)state;
 	happens(EVENT_CREATE_REFUSED, -EDQUOT);
 	assert_int_equal(lines(), 1);
-	assert_true(says(": session 4 (pid 12, heat, uid 1000) was refused the create of 'a/b' of 1 MiB: the words of the answer\n"));
+	assert_true(says(": session 4 (pid 12, heat, uid 1000) was refused the create of 'a/b' of 1 MiB: the words of "
+			 "the answer\n"));
 	assert_int_equal(kept_count, 1);
 }
 
@@ -229,7 +231,8 @@ static void test_normal_says_deaths_evictions_and_forgeries(void **state)
 	happens(EVENT_TICKET_FORGED, -EKEYREJECTED);
 	event_happened(&broker, &eviction);
 	assert_int_equal(lines(), 3);
-	assert_true(says("session 4 (pid 12, heat, uid 1000) is disconnected: it was evicted by session 5 (pid 13, broker-ctl, uid 0)\n"));
+	assert_true(says("session 4 (pid 12, heat, uid 1000) is disconnected: it was evicted by session 5 (pid 13, "
+			 "broker-ctl, uid 0)\n"));
 }
 
 static void test_what_is_allowed_is_kept_without_a_limit(void **state)
@@ -261,7 +264,8 @@ static void test_a_text_is_one_printable_line(void **state)
 	char text[EVENT_TEXT_MAX];
 
 	(void)state;
-	event_text(&(struct broker_event){ .kind = EVENT_CUT, .actor = { 1, 2, 3, "a\nb" }, .text = "c\033[31m\nd" }, text);
+	event_text(&(struct broker_event){ .kind = EVENT_CUT, .actor = { 1, 2, 3, "a\nb" }, .text = "c\033[31m\nd" },
+		   text);
 	assert_string_equal(text, "session 1 (pid 2, a?b, uid 3) is disconnected: c?[31m?d");
 	memset(said, 'x', 4000);
 	said[4000] = 0;

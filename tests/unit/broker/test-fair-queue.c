@@ -178,7 +178,9 @@ static void invariant_5_users_with_many_sessions_have_the_same_share(void **stat
 		part(&peers[i / EACH][i % EACH]);
 }
 
-/* Within a user one session does not keep the others waiting; sessions are read in the order in which they were queued. */
+/*
+ * Within a user one session does not keep the others waiting; sessions are read in the order in which they were queued.
+ */
 static void test_sessions_of_a_user_are_read_round_robin(void **state)
 {
 	(void)state;
@@ -221,7 +223,9 @@ static void test_nothing_is_lost_or_reordered(void **state)
 
 #define PACKET 16 /* messages: SOCKET_PACKET_MAX */
 
-/* Packets of as many messages as one may have, until the socket takes no more or there were so many. Returns how many. */
+/*
+ * Packets of as many messages as one may have, until the socket takes no more or there were so many. Returns how many.
+ */
 static unsigned send_packets(const struct peer *peer, unsigned count)
 {
 	struct wire_message packet[PACKET];
@@ -591,7 +595,10 @@ static void flood_and_live(int sock)
 	pause();
 }
 
-/* The final messages of a process are read at once, so that its memory can be freed: the rate applies to living processes. */
+/*
+ * The final messages of a process are read at once, so that its memory can be freed: the rate applies to living
+ * processes.
+ */
 static void invariant_10_a_dead_process_is_in_no_queue(void **state)
 {
 	struct peer other = join_as(OTHER);

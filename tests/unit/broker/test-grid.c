@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-grid.c - rows of a table as lines: which rows and columns are chosen, in which order, and what gives way on narrow paper.
+ * test-grid.c - rows of a table as lines: which rows and columns are chosen, in which order, and what gives way on
+ * narrow paper.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,8 +70,8 @@ static void assert_heading(const char *wanted)
 /* ---- order ---- */
 
 #define THREE                                                                                                     \
-	"[{\"name\":\"b\",\"bytes\":10,\"created\":999000,\"owner\":4294967290},{\"name\":\"a\",\"bytes\":30,\"created\":5}," \
-	"{\"name\":\"c\",\"bytes\":10,\"created\":1000000}]"
+	"[{\"name\":\"b\",\"bytes\":10,\"created\":999000,\"owner\":4294967290}," \
+	"{\"name\":\"a\",\"bytes\":30,\"created\":5},{\"name\":\"c\",\"bytes\":10,\"created\":1000000}]"
 
 static void assert_order(const char *sort, bool reversed, const char *first, const char *second, const char *third)
 {
@@ -111,9 +112,11 @@ static void test_order_of_numbers(void **state)
 
 /* ---- rows ---- */
 
-#define HELD                                                                                                              \
-	"[{\"name\":\"x\",\"owner\":1,\"device\":0,\"holders\":[{\"pid\":411,\"session\":5},{\"pid\":412,\"session\":6}]}," \
-	"{\"name\":\"y\",\"owner\":2,\"device\":1,\"holders\":[{\"pid\":412,\"session\":6}]},{\"name\":\"z\",\"owner\":2}]"
+#define HELD \
+	"[{\"name\":\"x\",\"owner\":1,\"device\":0,\"holders\":" \
+	"[{\"pid\":411,\"session\":5},{\"pid\":412,\"session\":6}]}," \
+	"{\"name\":\"y\",\"owner\":2,\"device\":1,\"holders\":[{\"pid\":412,\"session\":6}]}," \
+	"{\"name\":\"z\",\"owner\":2}]"
 
 static void assert_names(const char *wanted)
 {
@@ -148,7 +151,8 @@ static void test_rows(void **state)
 
 static void test_rows_of_sessions(void **state)
 {
-	const char *text = "[{\"session\":5,\"pid\":411,\"uid\":1,\"devices\":[0,2]},{\"session\":6,\"pid\":412,\"uid\":2,\"devices\":[1]}]";
+	const char *text = "[{\"session\":5,\"pid\":411,\"uid\":1,\"devices\":[0,2]},{\"session\":6,\"pid\":412,"
+			   "\"uid\":2,\"devices\":[1]}]";
 
 	(void)state;
 	selection.of_device = true;
@@ -232,7 +236,8 @@ static void test_age(void **state)
 /* Each process once; those that are not listed are counted. */
 static void test_holders(void **state)
 {
-	const char *text = "[{\"grants\":7,\"held\":1,\"holders\":[{\"pid\":4},{\"pid\":41},{\"pid\":411},{\"pid\":41},{\"pid\":4}]}]";
+	const char *text = "[{\"grants\":7,\"held\":1,\"holders\":[{\"pid\":4},{\"pid\":41},{\"pid\":411},{\"pid\":41},"
+			   "{\"pid\":4}]}]";
 
 	(void)state;
 	choose("holders");
@@ -250,7 +255,8 @@ static void test_state_of_a_session(void **state)
 {
 	(void)state;
 	choose("sessions.state");
-	make(TABLE_SESSIONS, "[{\"state\":\"open\",\"process\":\"stopped\"},{\"state\":\"lost\",\"process\":\"running\"},{\"state\":\"open\"}]");
+	make(TABLE_SESSIONS, "[{\"state\":\"open\",\"process\":\"stopped\"},{\"state\":\"lost\",\"process\":"
+			     "\"running\"},{\"state\":\"open\"}]");
 	assert_line(0, "stopped");
 	assert_line(1, "lost");
 	assert_line(2, "open");
@@ -261,9 +267,10 @@ static void test_state_of_a_session(void **state)
 
 /* ---- paper ---- */
 
-#define WIDE                                                                                                           \
-	"[{\"name\":\"" TEN TEN TEN TEN "\",\"bytes\":4096,\"device\":0,\"state\":\"live\",\"owner\":4294967290,\"grants\":9," \
-	"\"created\":1,\"holders\":[{\"pid\":1000001},{\"pid\":1000002},{\"pid\":1000003},{\"pid\":1000004},{\"pid\":1000005}]}]"
+#define WIDE \
+	"[{\"name\":\"" TEN TEN TEN TEN \
+	"\",\"bytes\":4096,\"device\":0,\"state\":\"live\",\"owner\":4294967290,\"grants\":9,\"created\":1," \
+	"\"holders\":[{\"pid\":1000001},{\"pid\":1000002},{\"pid\":1000003},{\"pid\":1000004},{\"pid\":1000005}]}]"
 
 /* Lists get shorter first, then texts; and no line is ever wider than the paper. */
 static void test_narrow(void **state)
@@ -295,7 +302,8 @@ static void test_narrow(void **state)
 /* A column that may be left out is, before a text would be cut too far; not where it was chosen. */
 static void test_left_out(void **state)
 {
-	const char *text = "[{\"name\":\"" TEN TEN "\",\"uuid\":\"" TEN TEN TEN "\",\"bytes\":1,\"used\":1,\"free\":1,\"idle\":0,\"index\":0}]";
+	const char *text = "[{\"name\":\"" TEN TEN "\",\"uuid\":\"" TEN TEN TEN
+			   "\",\"bytes\":1,\"used\":1,\"free\":1,\"idle\":0,\"index\":0}]";
 
 	(void)state;
 	paper.width = 80;
@@ -321,9 +329,9 @@ static void test_left_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_order),	 TEST(test_order_of_numbers),	 TEST(test_rows),     TEST(test_rows_of_sessions),
-		TEST(test_columns),	 TEST(test_column_names),	 TEST(test_age),      TEST(test_column_with_nothing),
-		TEST(test_holders),	 TEST(test_state_of_a_session), TEST(test_narrow), TEST(test_left_out),
+		TEST(test_order),   TEST(test_order_of_numbers),   TEST(test_rows),   TEST(test_rows_of_sessions),
+		TEST(test_columns), TEST(test_column_names),	   TEST(test_age),    TEST(test_column_with_nothing),
+		TEST(test_holders), TEST(test_state_of_a_session), TEST(test_narrow), TEST(test_left_out),
 	};
 
 	return cmocka_run_group_tests_name("grid", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-histograms.c - each answer falls into the bucket that its bounds say, and what changed is marked once for all that was
- * counted since.
+ * test-histograms.c - each answer falls into the bucket that its bounds say, and what changed is marked once for all
+ * that was counted since.
  *
  * The clock is this program's own while a test runs.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-journal.c - where stderr is the journal's, a line goes there with its fields; otherwise, and when the journal does not
- * take it, to stderr. Nothing that a client chose can become a field.
+ * test-journal.c - where stderr is the journal's, a line goes there with its fields; otherwise, and when the journal
+ * does not take it, to stderr. Nothing that a client chose can become a field.
  *
  * The journal is a socket in a folder of this test's, and stderr a pipe.
  */
@@ -124,10 +124,12 @@ static void test_a_line_with_its_fields(void **state)
 							.name = "a/b",
 							.text = "it is over" });
 	assert_true(received());
-	assert_true(has_line("MESSAGE=session 4 (pid 12, heat, uid 1000) was refused the create of 'a/b' of 4 KiB: it is over"));
+	assert_true(has_line(
+		"MESSAGE=session 4 (pid 12, heat, uid 1000) was refused the create of 'a/b' of 4 KiB: it is over"));
 	assert_true(has_line("PRIORITY=5") && has_line("SYSLOG_IDENTIFIER=test-journal"));
 	assert_true(has_line("GPUBROKER_EVENT=create-refused") && has_line("GPUBROKER_REASON=quota"));
-	assert_true(has_line("GPUBROKER_SESSION=4") && has_line("GPUBROKER_CLIENT_PID=12") && has_line("GPUBROKER_CLIENT_UID=1000"));
+	assert_true(has_line("GPUBROKER_SESSION=4") && has_line("GPUBROKER_CLIENT_PID=12") &&
+		    has_line("GPUBROKER_CLIENT_UID=1000"));
 	assert_true(has_line("GPUBROKER_BUFFER=a/b") && has_line("GPUBROKER_BYTES=4096"));
 	assert_null(strstr(got, "OTHER"));
 	assert_string_equal(said(), "");

@@ -3,8 +3,8 @@
  * test-leftovers.c - a broker begins where something bears its memory's name already: what a dead one left is taken
  * away, and what another user put there is never used.
  *
- * Brokers here are real ones on the host device, each in a process of its own, which may be another user's. Who else has
- * the name of its status file does not keep it from beginning. That
+ * Brokers here are real ones on the host device, each in a process of its own, which may be another user's. Who else
+ * has the name of its status file does not keep it from beginning. That
  * sockets left behind lead nobody astray is run.sh's.
  */
 #include <errno.h>
@@ -85,7 +85,10 @@ static int begin_well(void)
 	return access(memory, F_OK) && access(status, F_OK) ? 0 : 4;
 }
 
-/* 0: it began under another name, which it told its clients, left the file of its own name alone, and took its own away. */
+/*
+ * 0: it began under another name, which it told its clients, left the file of its own name alone, and took its own
+ * away.
+ */
 static int begin_elsewhere(void)
 {
 	const char *name;
@@ -95,7 +98,8 @@ static int begin_elsewhere(void)
 	if (lstat(status, &before) || broker_begin())
 		return 1;
 	name = broker.config->instance;
-	if (strncmp(name, instance, strlen(instance)) || !strcmp(name, instance) || strcmp(name, broker.board->header->instance))
+	if (strncmp(name, instance, strlen(instance)) || !strcmp(name, instance) ||
+	    strcmp(name, broker.board->header->instance))
 		return 2;
 	snprintf(own, sizeof own, "/dev/shm/gpubroker.%s", name);
 	if (lstat(own, &after) || !S_ISREG(after.st_mode) || after.st_uid != geteuid())
@@ -424,7 +428,9 @@ static void test_a_readers_lock_keeps_no_broker_from_its_name(void **state)
 	close(fd);
 }
 
-/* The bait is nobody's: a name that could be a status file's is taken away by whichever broker of another test starts. */
+/*
+ * The bait is nobody's: a name that could be a status file's is taken away by whichever broker of another test starts.
+ */
 static int names_choose(void **state)
 {
 	(void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-manage-publish.c - seals, renames, rights that are asked for later, questions for a newer buffer: who may, and all or nothing.
+ * test-manage-publish.c - seals, renames, rights that are asked for later, questions for a newer buffer: who may, and
+ * all or nothing.
  *
  * session-harness.h is the world; its peers take other users' names.
  */
@@ -38,7 +39,8 @@ static void expect_not_renamed(struct peer *peer, const char *name, const char *
 {
 	const struct buffer *from = registry_find(broker.registry, name), *there = registry_find(broker.registry, to);
 	struct wire_message message = rename_of(name, to, flags);
-	uint64_t serial = from ? from->serial : 0, notices = broker.counters.notices_sent, unlinked = broker.counters.buffers_unlinked;
+	uint64_t serial = from ? from->serial : 0, notices = broker.counters.notices_sent,
+		 unlinked = broker.counters.buffers_unlinked;
 
 	expect_refused(peer, &message, error);
 	assert_ptr_equal(registry_find(broker.registry, name), from);

@@ -290,7 +290,10 @@ static struct wire_message ticket_for(uid_t uid)
 	return message;
 }
 
-/* A user that maps it would map its neighbours, too. So no other user may, while there is a neighbour or a range that was not cleaned. */
+/*
+ * A user that maps it would map its neighbours, too. So no other user may, while there is a neighbour or a range that
+ * was not cleaned.
+ */
 static void invariant_6_shared_memory_is_not_opened_to_other_users(void **state)
 {
 	struct peer owner = join_as(OWNER), root = join_as(0), heir = join_as(HEIR);

@@ -130,7 +130,8 @@ static void test_each_grant_is_charged(void **state)
 static void test_a_notice_goes_to_grants_of_that_buffer_only(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b");
-	struct mapping *mine = grant_first(0, a)->mapping, *others = grant_first(1, b)->mapping, *orphaned = grant_first(THEIRS, a)->mapping;
+	struct mapping *mine = grant_first(0, a)->mapping, *others = grant_first(1, b)->mapping,
+		       *orphaned = grant_first(THEIRS, a)->mapping;
 
 	(void)state;
 	assert_false(mapping_closed(&registry, orphaned));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-memory.c - when an allocation is kept, evicted and freed, whose it is, and how it grows: memory.c without a registry.
+ * test-memory.c - when an allocation is kept, evicted and freed, whose it is, and how it grows: memory.c without a
+ * registry.
  *
  * The counts that keep an allocation (named, open) are set here as the registry would set them. The device's work is
  * recorded, and done when a test says so.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-openmetrics.c - metrics of status files as brokers write them, and as somebody writes them to break the text or its
- * reader: no series twice, no line that is not a sample, no more of them than the limits say.
+ * test-openmetrics.c - metrics of status files as brokers write them, and as somebody writes them to break the text or
+ * its reader: no series twice, no line that is not a sample, no more of them than the limits say.
  *
  * The files are in /dev/shm and locked by this process, so that their broker counts as running.
  */
@@ -68,7 +68,9 @@ static void put(union status_record record, uint32_t type)
 
 static void put_device(uint64_t index, const char *name)
 {
-	union status_record record = { .device = { .index = index, .bytes = 1000, .idle = 20, .pooled = 3, .uuid = { 0xab } } };
+	union status_record record = {
+		.device = { .index = index, .bytes = 1000, .idle = 20, .pooled = 3, .uuid = { 0xab } }
+	};
 
 	strncpy(record.device.name, name, sizeof record.device.name - 1);
 	put(record, TRACKED_DEVICE);
@@ -85,16 +87,19 @@ static void put_user(uint64_t uid)
 
 static void put_buffer(uint64_t generation, uint32_t owner, enum status_buffer_state state)
 {
-	union status_record record = {
-		.buffer = { .state = state, .generation = generation, .allocated = 256, .owner = owner, .name = "secret/name" }
-	};
+	union status_record record = { .buffer = { .state = state,
+						   .generation = generation,
+						   .allocated = 256,
+						   .owner = owner,
+						   .name = "secret/name" } };
 
 	put(record, TRACKED_BUFFER);
 }
 
 static void put_histogram(uint64_t id)
 {
-	union status_record record = { .histogram = { .id = id, .nanoseconds = 1500000001, .buckets = { 2, 1, [24] = 4 } } };
+	union status_record record = { .histogram = {
+					       .id = id, .nanoseconds = 1500000001, .buckets = { 2, 1, [24] = 4 } } };
 
 	put(record, TRACKED_HISTOGRAM);
 }
@@ -186,7 +191,9 @@ static void test_what_a_broker_holds(void **state)
 	put_buffer(3, NO_USER, STATUS_DRAINING);
 	put_header();
 	make(METRICS_OPENMETRICS);
-#define MEMORY "gpubroker_memory_bytes{broker=\"%s\",%sdevice_uuid=\"GPU-ab000000-0000-0000-0000-000000000000\",state=\"%s\"} %d"
+#define MEMORY                                                                                       \
+	"gpubroker_memory_bytes{broker=\"%s\",%sdevice_uuid=\"GPU-ab000000-0000-0000-0000-000000000000\"," \
+	"state=\"%s\"} %d"
 	static const struct {
 		const char *user, *state;
 		int         bytes;
@@ -204,9 +211,11 @@ static void test_what_a_broker_holds(void **state)
 	assert_true(has(line));
 	snprintf(line, sizeof line, "gpubroker_bytes_made_total{broker=\"%s\"} 18446744073709551615", names[0]);
 	assert_true(has(line));
-	snprintf(line, sizeof line, "gpubroker_user_used_bytes{broker=\"%s\",user=\"3000000000\",resource=\"bytes\"} 4096", names[0]);
+	snprintf(line, sizeof line,
+		 "gpubroker_user_used_bytes{broker=\"%s\",user=\"3000000000\",resource=\"bytes\"} 4096", names[0]);
 	assert_true(has(line));
-	snprintf(line, sizeof line, "gpubroker_user_quota{broker=\"%s\",user=\"3000000000\",resource=\"buffers\"} 9", names[0]);
+	snprintf(line, sizeof line, "gpubroker_user_quota{broker=\"%s\",user=\"3000000000\",resource=\"buffers\"} 9",
+		 names[0]);
 	assert_true(has(line));
 	assert_int_equal(lines_with("gpubroker_user_quota{"), 1);
 	assert_int_equal(lines_with("gpubroker_sessions{"), STATUS_SESSION_STATES);
@@ -353,7 +362,8 @@ static void test_no_series_is_there_twice(void **state)
 	}
 	put_header();
 	make(METRICS_OPENMETRICS);
-	snprintf(line, sizeof line, "gpubroker_user_used{broker=\"%s\",user=\"3000000000\",resource=\"buffers\"} 6", names[0]);
+	snprintf(line, sizeof line, "gpubroker_user_used{broker=\"%s\",user=\"3000000000\",resource=\"buffers\"} 6",
+		 names[0]);
 	assert_true(has(line));
 	assert_int_equal(lines_with("gpubroker_device_memory_bytes{"), 1);
 	check_series();
@@ -370,8 +380,8 @@ static void test_users_and_samples_are_bounded(void **state)
 	put_header();
 	make(METRICS_OPENMETRICS);
 	/* the file's owner is a user, too */
-	snprintf(line, sizeof line, "gpubroker_user_used{broker=\"%s\",user=\"(others)\",resource=\"buffers\"} %u", names[0],
-		 2 * (METRICS_USERS_MAX + 1));
+	snprintf(line, sizeof line, "gpubroker_user_used{broker=\"%s\",user=\"(others)\",resource=\"buffers\"} %u",
+		 names[0], 2 * (METRICS_USERS_MAX + 1));
 	assert_true(has(line));
 	assert_int_equal(lines_with("gpubroker_user_quota{"), METRICS_USERS_MAX);
 	for (unsigned device = 0; device < DEVICE_MAX; device++) {
@@ -394,7 +404,8 @@ static void test_users_and_samples_are_bounded(void **state)
 	assert_false(has(line));
 	for (const char *at = text; (at = strchr(at, '\n')); at++)
 		samples += at[1] == 'g';
-	assert_int_equal(samples, METRICS_SAMPLES_MAX + 2); /* the program's own, and the count of those that are left out */
+	/* the program's own, and the count of those that are left out */
+	assert_int_equal(samples, METRICS_SAMPLES_MAX + 2);
 	check_series();
 }
 

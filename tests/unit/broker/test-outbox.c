@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-outbox.c - what a client leaves unread: enough may wait that a client is never disconnected for what it asked for in
- * good faith, and what waits stays whole.
+ * test-outbox.c - what a client leaves unread: enough may wait that a client is never disconnected for what it asked
+ * for in good faith, and what waits stays whole.
  *
- * Disconnections in the middle of something are test-session-cut.c's. session-harness.h makes the broker and its clients.
+ * Disconnections in the middle of something are test-session-cut.c's. session-harness.h makes the broker and its
+ * clients.
  */
 #include "session-harness.h"
 

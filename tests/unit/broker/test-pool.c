@@ -455,8 +455,8 @@ static void test_nobody_is_refused_for_what_is_about_to_be_freed(void **state)
 }
 
 /*
- * It is on its way into the pool when another user's create, which came later, finds the device without memory: that was
- * given back already, and nobody shall be refused for want of it (workers.h).
+ * It is on its way into the pool when another user's create, which came later, finds the device without memory: that
+ * was given back already, and nobody shall be refused for want of it (workers.h).
  */
 static void test_nobody_is_refused_for_what_is_about_to_be_kept(void **state)
 {
@@ -615,8 +615,8 @@ static void invariant_10_registry_and_pool_have_what_the_device_gave(void **stat
 		if (i % 10)
 			continue;
 		EXPECT_SOON(!broker.workers->pending);
-		assert_int_equal(allocated - released,
-				 broker.counters.allocations_made - broker.counters.allocations_freed + broker.pool->count);
+		assert_int_equal(allocated - released, broker.counters.allocations_made -
+							       broker.counters.allocations_freed + broker.pool->count);
 	}
 	assert_true(broker.counters.buffers_recycled > 0);
 	part(&peer);

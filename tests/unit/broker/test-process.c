@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-process.c - what is added to a session about its process: of children that run, are stopped, are zombies and are gone, and
- * of a process that came later by the same number.
+ * test-process.c - what is added to a session about its process: of children that run, are stopped, are zombies and are
+ * gone, and of a process that came later by the same number.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -60,7 +60,8 @@ static json_t *session_of(pid_t pid, uint64_t start)
 {
 	union status_record *record = calloc(1, sizeof *record);
 	struct shown shown = { .state = SHOWN_RUNNING,
-			       .header = { .pid = (uint64_t)getpid(), .start_time = process_start((uint64_t)getpid(), NULL) },
+			       .header = { .pid = (uint64_t)getpid(),
+					   .start_time = process_start((uint64_t)getpid(), NULL) },
 			       .records = record,
 			       .count = 1 };
 	json_t *session = json_pack("{s:i,s:i}", "session", 7, "pid", (int)pid);
@@ -105,7 +106,10 @@ static void test_states(void **state)
 	assert_process(session_of(-1, start), NULL);
 }
 
-/* It has the number of a process that was there before it. Where the broker could not tell when that started, nobody can. */
+/*
+ * It has the number of a process that was there before it. Where the broker could not tell when that started, nobody
+ * can.
+ */
 static void test_another_process(void **state)
 {
 	pid_t child = child_new();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-rates.c - what --watch makes of one look after the other: rates by the second, histories, a broker that another one
- * replaces, and figures that make no sense.
+ * test-rates.c - what --watch makes of one look after the other: rates by the second, histories, a broker that another
+ * one replaces, and figures that make no sense.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,8 @@ static void test_nonsense(void **state)
 	shown.header.counters.buffers_created = 1000;
 	look(10, "{}");
 	shown.header.counters.buffers_created = 10;
-	look(11, "{\"sessions\":7,\"buffers\":[1,[],{},{}],\"devices\":[{\"index\":-1,\"used\":-1},{\"index\":-1,\"used\":5}]}");
+	look(11, "{\"sessions\":7,\"buffers\":[1,[],{},{}],\"devices\":[{\"index\":-1,\"used\":-1},{\"index\":-1,"
+		 "\"used\":5}]}");
 	assert_rate(RATE_CREATES, 0);
 	assert_string_equal(history("devices", 0), "7");
 	shown.header.counters.buffers_created = UINT64_MAX;
@@ -121,7 +122,8 @@ static void test_full_history(void **state)
 static void test_followed(void **state)
 {
 	(void)state;
-	look(1, "{\"buffers\":[{\"generation\":1,\"grants\":1},{\"generation\":2,\"grants\":9}],\"sessions\":[{\"session\":1,\"bytes\":3}]}");
+	look(1, "{\"buffers\":[{\"generation\":1,\"grants\":1},{\"generation\":2,\"grants\":9}],\"sessions\":[{"
+		"\"session\":1,\"bytes\":3}]}");
 	look(2, "{\"buffers\":[{\"generation\":2,\"grants\":0},{\"generation\":3,\"grants\":9}]}");
 	assert_string_equal(history("buffers", 0), "70");
 	assert_string_equal(history("buffers", 1), "7");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-records.c - records that name each other, joined: what is counted and listed of many, what names nothing, and records that
- * all name the same, which must take no longer than others. How a file is read is test-status-read's.
+ * test-records.c - records that name each other, joined: what is counted and listed of many, what names nothing, and
+ * records that all name the same, which must take no longer than others. How a file is read is test-status-read's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,9 +56,12 @@ static void buffer(uint64_t generation, uint64_t allocation, uint32_t state)
 
 static void mapping(uint64_t id, uint64_t of, uint64_t allocation, bool orphaned)
 {
-	records[count] = (union status_record){
-		.mapping = { .orphaned = orphaned, .id = id, .session = of, .allocation = allocation, .bytes = 100, .device = id % 3 }
-	};
+	records[count] = (union status_record){ .mapping = { .orphaned = orphaned,
+							     .id = id,
+							     .session = of,
+							     .allocation = allocation,
+							     .bytes = 100,
+							     .device = id % 3 } };
 	records[count++].type = TRACKED_MAPPING;
 }
 
@@ -213,7 +216,10 @@ static double time_to_join(size_t most)
 	return least;
 }
 
-/* Eight times the records may take eight times as long, and a little more for sorting; if each looked at each, 64 times. */
+/*
+ * Eight times the records may take eight times as long, and a little more for sorting; if each looked at each, 64
+ * times.
+ */
 static void test_malicious_records_take_linear_time(void **state)
 {
 	double few = time_to_join(4000), many = time_to_join(32000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-refresh.c - a status file may name any socket as its broker's: broker-status waits for a bounded time there, and does not even
- * connect where no broker could be trusted.
+ * test-refresh.c - a status file may name any socket as its broker's: broker-status waits for a bounded time there, and
+ * does not even connect where no broker could be trusted.
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,7 +26,9 @@ static char directory[] = "/tmp/gpub-refresh.XXXXXX";
 static struct sockaddr_un name = { .sun_family = AF_UNIX };
 static int listener;
 static union status_record address;
-static struct shown shown = { .instance = "one", .state = SHOWN_RUNNING, .trusted = true, .records = &address, .count = 1 };
+static struct shown shown = {
+	.instance = "one", .state = SHOWN_RUNNING, .trusted = true, .records = &address, .count = 1
+};
 
 static int setup(void **state)
 {

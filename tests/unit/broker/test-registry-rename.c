@@ -166,7 +166,8 @@ static void test_a_session_may_write_beside_the_name(void **state)
 		.session = SESSION, .uid = OWNER, .mappings = &mappings, .rights = GPUB_WRITE, .own = true
 	};
 	struct buffer *buffer = live("a");
-	struct grant *named = shared_grant(SESSION, &mappings, buffer, GPUB_WRITE), *ticket = grant_of(&redeemed, buffer);
+	struct grant *named = shared_grant(SESSION, &mappings, buffer, GPUB_WRITE),
+		     *ticket = grant_of(&redeemed, buffer);
 
 	(void)state;
 	assert_true(grants_others_write(&mappings, buffer));
@@ -216,7 +217,9 @@ static void invariant_5_orphaned_grants_do_not_accumulate_with_renames(void **st
 
 static void invariant_5_an_orphaned_mapping_keeps_one_grant_of_a_buffer(void **state)
 {
-	const struct grant_order other = { .session = OTHER_SESSION, .uid = HEIR, .mappings = &other_mappings, .rights = GPUB_READ };
+	const struct grant_order other = {
+		.session = OTHER_SESSION, .uid = HEIR, .mappings = &other_mappings, .rights = GPUB_READ
+	};
 	struct buffer *buffer = live("a");
 	struct mapping *mapping = grant_of(&other, buffer)->mapping;
 

@@ -15,7 +15,10 @@
 #define RIGHTS   64u
 #define ALL      UINT32_MAX
 
-/* What the oracle knows of an allocation. A range is dirty from when a buffer in it is LIVE until the device cleaned it. */
+/*
+ * What the oracle knows of an allocation. A range is dirty from when a buffer in it is LIVE until the device cleaned
+ * it.
+ */
 struct piece {
 	struct allocation *allocation;
 	unsigned           kind;
@@ -97,8 +100,8 @@ static struct right *right_of(unsigned session, const struct piece *memory, bool
 	for (unsigned i = 0; i < RIGHTS; i++) {
 		struct right *right = &rights[i];
 
-		if (right->mapping && right->session == session && right->memory == memory && right->is_orphaned == is_orphaned &&
-		    (is_orphaned || !right->is_own))
+		if (right->mapping && right->session == session && right->memory == memory &&
+		    right->is_orphaned == is_orphaned && (is_orphaned || !right->is_own))
 			return right;
 	}
 	return NULL;
@@ -416,8 +419,10 @@ static void expect_allocation(const struct piece *memory)
 	/* invariant 2, both ways: freed as soon as it may be, and never before */
 	assert_int_equal(is_releasing(allocation), !named && !allocation->open && !cleaning);
 	/* mapped and empty it is kept for the next buffer of its kind, or evicted; an eviction is final */
-	assert_true(!is_empty || !allocation->open || allocation->state == ALLOCATION_IDLE || (allocation->state == ALLOCATION_EVICTED));
-	assert_true(allocation->state != ALLOCATION_IDLE || (is_empty && allocation->open && allocation->state != ALLOCATION_EVICTED && !memory->is_closed));
+	assert_true(!is_empty || !allocation->open || allocation->state == ALLOCATION_IDLE ||
+		    (allocation->state == ALLOCATION_EVICTED));
+	assert_true(allocation->state != ALLOCATION_IDLE ||
+		    (is_empty && allocation->open && allocation->state != ALLOCATION_EVICTED && !memory->is_closed));
 	assert_true(allocation->state != ALLOCATION_EVICTED || !named);
 }
 
@@ -521,7 +526,8 @@ static void do_something(void)
 		if (pick(2))
 			do_part(&facts[pick(BUFFERS)]);
 		else
-			usages_reclaim(&device_memory.usages, 0, pick(2) ? OWNER : STRANGER, SPARE_IDLE, pick(3) * SPAN);
+			usages_reclaim(&device_memory.usages, 0, pick(2) ? OWNER : STRANGER, SPARE_IDLE,
+				       pick(3) * SPAN);
 	}
 }
 

@@ -267,7 +267,10 @@ static void invariant_2_memory_is_not_freed_while_the_device_cleans_it(void **st
 	assert_int_equal(release_count, 1);
 }
 
-/* It waits only for the device before it is freed. If a new buffer joined it, the end of the last one would wait for that buffer. */
+/*
+ * It waits only for the device before it is freed. If a new buffer joined it, the end of the last one would wait for
+ * that buffer.
+ */
 static void test_nobody_joins_memory_that_is_about_to_be_freed(void **state)
 {
 	struct buffer *a = live("a"), *b = live("b"), *c;

@@ -83,7 +83,9 @@ static void end_in_order(const int order[3], int unlink_after)
 
 static void invariant_2_freed_once_in_every_order(void **state)
 {
-	static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+	static const int orders[6][3] = {
+		{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 }
+	};
 
 	(void)state;
 	for (int o = 0; o < 6; o++)

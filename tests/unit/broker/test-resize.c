@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-resize.c - a buffer that grows: what its owner is charged with, what each session is given of it, and what the seals say.
+ * test-resize.c - a buffer that grows: what its owner is charged with, what each session is given of it, and what the
+ * seals say.
  *
  * session-harness.h makes the broker and its clients.
  */
@@ -87,17 +88,21 @@ static void invariant_4_a_chunk_comes_once_to_each_session(void **state)
 	(void)state;
 	assert_int_equal(create_growing(&holder, "a").type, WIRE_DONE);
 	first = acquired(&holder, "a");
-	assert_true(first.count == 1 && !first.chunk[0].offset && first.chunk[0].span == SIZE && first.grant.reserve == RESERVE);
+	assert_true(first.count == 1 && !first.chunk[0].offset && first.chunk[0].span == SIZE &&
+		    first.grant.reserve == RESERVE);
 	assert_int_equal(resize(&other, "a", 2 * SIZE), 0);
 	assert_int_equal(resize(&other, "a", 4 * SIZE), 0);
 	next = acquired(&holder, "a");
-	assert_true(next.grant.place == WIRE_NO_HANDLE && next.grant.mapping == first.grant.mapping && next.grant.serial > first.grant.serial);
+	assert_true(next.grant.place == WIRE_NO_HANDLE && next.grant.mapping == first.grant.mapping &&
+		    next.grant.serial > first.grant.serial);
 	assert_true(next.grant.size == 4 * SIZE && next.grant.span == 4 * SIZE);
-	assert_true(next.count == 2 && next.chunk[0].offset == SIZE && next.chunk[1].offset == 2 * SIZE && next.chunk[1].span == 2 * SIZE);
+	assert_true(next.count == 2 && next.chunk[0].offset == SIZE && next.chunk[1].offset == 2 * SIZE &&
+		    next.chunk[1].span == 2 * SIZE);
 	none = acquired(&holder, "a");
 	assert_int_equal(none.count, 0); /* what it has does not come again */
 	all = acquired(&other, "a");
-	assert_true(all.count == 3 && all.grant.place != WIRE_NO_HANDLE && !all.chunk[0].offset && all.chunk[2].offset == 2 * SIZE);
+	assert_true(all.count == 3 && all.grant.place != WIRE_NO_HANDLE && !all.chunk[0].offset &&
+		    all.chunk[2].offset == 2 * SIZE);
 	send_closed(holder.sock, first.grant.mapping);
 	send_closed(other.sock, all.grant.mapping);
 	part(&holder);
@@ -172,7 +177,8 @@ static void invariant_5_chunks_need_as_many_descriptors(void **state)
 	for (unsigned i = 2; i < 6; i++)
 		assert_int_equal(resize(&owner, "a", i * SIZE), 0);
 	before = used(getuid(), RESOURCE_DESCRIPTORS);
-	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 2; /* five come, and two may be on their way */
+	/* five come, and two may be on their way */
+	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 2;
 	expect_refused(&peer, &acquire, -EDQUOT);
 	assert_true(!session_of(&peer)->mappings.by_id && !memory_of("a")->open);
 	broker.accounting->quotas.fallback.limit[RESOURCE_DESCRIPTORS] = before + 3;
@@ -195,7 +201,8 @@ static void invariant_5_each_chunk_is_a_request_of_its_user(void **state)
 	assert_int_equal(create_growing(&owner, "a").type, WIRE_DONE);
 	for (unsigned i = 2; i < 6; i++)
 		assert_int_equal(resize(&owner, "a", i * SIZE), 0);
-	broker.accounting->quotas.fallback.requests = 1; /* a second: so few that the time of this test adds less than one */
+	/* a second: so few that the time of this test adds less than one */
+	broker.accounting->quotas.fallback.requests = 1;
 	user->tokens = 1;
 	brought = acquired(&peer, "a");
 	assert_int_equal(brought.count, 5);

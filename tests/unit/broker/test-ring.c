@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-ring.c - the ring of events in the status file: each part keeps its own newest, a reader passes over what is damaged,
- * and the next broker of the name takes over what a dead one left, and nothing else.
+ * test-ring.c - the ring of events in the status file: each part keeps its own newest, a reader passes over what is
+ * damaged, and the next broker of the name takes over what a dead one left, and nothing else.
  *
  * A broker here is its status file alone. It dies when the file is closed, and its name stays.
  */
@@ -146,7 +146,8 @@ static void test_a_full_part_keeps_its_newest(void **state)
 	assert_int_equal(trail.events[1].kind, EVENT_CREATE_REFUSED);
 	for (uint32_t i = 2; i < trail.count; i++) {
 		assert_int_equal(trail.events[i].seal.sequence, 2 + most + 5 + i - 1);
-		assert_int_equal(strlen(trail.events[i].text), (size_t)snprintf(NULL, 0, "buffer/%u", (unsigned)trail.events[i].session));
+		assert_int_equal(strlen(trail.events[i].text),
+				 (size_t)snprintf(NULL, 0, "buffer/%u", (unsigned)trail.events[i].session));
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-second-look.c - what two looks at a broker show that one does not: a circle of which nothing has moved is called a deadlock, and
- * one of which anything has is not.
+ * test-second-look.c - what two looks at a broker show that one does not: a circle of which nothing has moved is called
+ * a deadlock, and one of which anything has is not.
  */
 #include <string.h>
 
@@ -139,10 +139,15 @@ static void test_another_request(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(test_what_stands_still_is_a_deadlock), ON(test_one_look_shows_none), ON(test_a_timeline_that_goes_on),
-		ON(test_who_has_a_wait_that_goes_on),	  ON(test_a_wait_for_another_buffer), ON(test_a_wait_that_has_ended),
+		ON(test_what_stands_still_is_a_deadlock),
+		ON(test_one_look_shows_none),
+		ON(test_a_timeline_that_goes_on),
+		ON(test_who_has_a_wait_that_goes_on),
+		ON(test_a_wait_for_another_buffer),
+		ON(test_a_wait_that_has_ended),
 		ON(test_a_wait_that_is_new),
-		ON(test_who_has_signalled),		  ON(test_another_request),
+		ON(test_who_has_signalled),
+		ON(test_another_request),
 	};
 
 	return cmocka_run_group_tests_name("second-look", tests, NULL, NULL);

@@ -154,7 +154,8 @@ static void invariant_5_nothing_is_sent_after_a_disconnection(void **state)
 	assert_int_equal(receive_message(other.sock).type, WIRE_DONE);
 	fill_queue(&peer, 1024);
 	for (int i = 0; i < 3; i++)
-		packet[i] = named(WIRE_STAT, 2, "no-such"); /* one more than the notices that are due for the mapping and its grant */
+		/* one more than the notices that are due for the mapping and its grant */
+		packet[i] = named(WIRE_STAT, 2, "no-such");
 	packet[3] = named(WIRE_ACQUIRE, 3, "page");
 	assert_int_equal(send(peer.sock, packet, sizeof packet, 0), sizeof packet);
 	EXPECT_SOON(broker.counters.sessions_cut == 1);

@@ -279,7 +279,8 @@ static void invariant_10_accounting_balances_after_any_kill(void **state)
 		EXPECT_SOON(!broker.sessions->by_id);
 		assert_int_equal(broker.registry->mapping_count, 0);
 		assert_int_equal(broker.registry->handles.free, broker.registry->handles.count);
-		assert_true(broker.counters.mappings_opened == broker.counters.mappings_closed + broker.counters.mappings_died);
+		assert_true(broker.counters.mappings_opened ==
+			    broker.counters.mappings_closed + broker.counters.mappings_died);
 	}
 	assert_true(broker.counters.mappings_died > 0);
 }
@@ -298,5 +299,6 @@ int main(void)
 		ON(invariant_10_accounting_balances_after_any_kill),
 	};
 
-	return cmocka_run_group_tests_name("sessions and processes", tests, harness_group_setup, harness_group_teardown);
+	return cmocka_run_group_tests_name("sessions and processes", tests, harness_group_setup,
+					   harness_group_teardown);
 }

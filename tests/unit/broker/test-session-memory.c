@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-memory.c - memory that is exported by a descriptor: MEMORY comes just before the GRANT whose mapping it is for, to
- * that session alone, and to nobody who does not know it.
+ * test-session-memory.c - memory that is exported by a descriptor: MEMORY comes just before the GRANT whose mapping it
+ * is for, to that session alone, and to nobody who does not know it.
  *
  * session-harness.h makes the broker and its clients.
  */
@@ -43,11 +43,19 @@ static ino_t file_of(int descriptor)
 	return st.st_ino;
 }
 
-static int unseal(const struct peer *peer, const struct wire_grant *grant, enum export_kind exported, struct device_handle *handle)
+static int unseal(const struct peer *peer, const struct wire_grant *grant, enum export_kind exported,
+		  struct device_handle *handle)
 {
 	const struct board_header *header = peer->board.header;
-	struct seal_terms terms = { .session = peer->session, .mapping = grant->mapping, .serial = grant->serial, .size = grant->size,
-				      .offset = grant->offset, .address = grant->address, .rights = grant->rights, .version = WIRE_VERSION, .exported = exported };
+	struct seal_terms terms = { .session = peer->session,
+				    .mapping = grant->mapping,
+				    .serial = grant->serial,
+				    .size = grant->size,
+				    .offset = grant->offset,
+				    .address = grant->address,
+				    .rights = grant->rights,
+				    .version = WIRE_VERSION,
+				    .exported = exported };
 
 	memcpy(terms.instance, header->instance_id, 16);
 	memcpy(terms.device_uuid, header->device[grant->owner_device].uuid, 16);
@@ -86,7 +94,8 @@ static void invariant_4_a_descriptor_comes_with_its_grant(void **state)
 	descriptors_before = descriptors();
 	grant = first_acquire(&holder, "a");
 	assert_int_equal(unseal(&holder, &grant, EXPORT_VMM, &handle), 0);
-	assert_int_equal(unseal(&holder, &grant, EXPORT_IPC, &handle), -EKEYREJECTED); /* the seal says how it is exported */
+	/* the seal says how it is exported */
+	assert_int_equal(unseal(&holder, &grant, EXPORT_IPC, &handle), -EKEYREJECTED);
 	again = acquire(&holder, "a");
 	assert_int_equal(again.place, WIRE_NO_HANDLE); /* and no descriptor comes for what is mapped */
 	assert_int_equal(received_already(other.sock, &message), 0);

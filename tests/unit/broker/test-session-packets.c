@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-packets.c - several wire messages in one packet: how they are read, how their answers are packed, and which packets
- * disconnect the client.
+ * test-session-packets.c - several wire messages in one packet: how they are read, how their answers are packed, and
+ * which packets disconnect the client.
  *
  * session-harness.h makes the broker and its clients.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-session-proof.c - invariant 9, its last third: the memory of a process that is dead and hung up is kept until the
- * devices are done with it.
+ * test-session-proof.c - invariant 9, its last third: the memory of a process that is dead and hung up is kept until
+ * the devices are done with it.
  *
  * host_fail_next(HOST_GONE) sets the host device's answer: EBUSY, it still lists the process; ENOTSUP, nobody can tell.
  * session-harness.h makes the broker and its clients.

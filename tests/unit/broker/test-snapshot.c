@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-snapshot.c - what a session is shown of the broker: whose objects, in slices that let others work, at the pace at which its
- * client reads, while objects come and go.
+ * test-snapshot.c - what a session is shown of the broker: whose objects, in slices that let others work, at the pace
+ * at which its client reads, while objects come and go.
  *
  * session-harness.h makes the broker and its clients, of several users.
  */
@@ -21,7 +21,8 @@
 
 #define ALICE  4001
 #define BOB    4002
-#define MANY   900                     /* buffers: more records than a socket takes, and more slots than two passes look at */
+/* buffers: more records than a socket takes, and more slots than two passes look at */
+#define MANY   900
 #define PACKET (16 * WIRE_SIZE)        /* the longest one */
 #define IMAGE  (STATUS_OFFSET(4 * MANY))
 
@@ -420,7 +421,10 @@ static void invariant_5_a_view_takes_its_share_of_a_pass(void **state)
 	part(&bob);
 }
 
-/* No message waits in the broker: the rest comes when the client reads on. What the broker remembers meanwhile is charged. */
+/*
+ * No message waits in the broker: the rest comes when the client reads on. What the broker remembers meanwhile is
+ * charged.
+ */
 static void invariant_5_who_does_not_read_its_view_is_charged_for_it(void **state)
 {
 	struct peer alice = join_as(ALICE), bob = join_as(BOB);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-status-damaged.c - what broker-status shows of a file that is not whole: its broker is writing it, was killed in the
- * middle, or somebody changed it.
+ * test-status-damaged.c - what broker-status shows of a file that is not whole: its broker is writing it, was killed in
+ * the middle, or somebody changed it.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,9 +40,9 @@ static void *repair_later(void *argument)
 }
 
 /*
- * The broker was in the middle of writing header and record: they are read again until they are whole. On a busy machine the
- * other thread may come later than the reader's patience ends: that is no failure, but a reader that begins behind it must
- * succeed.
+ * The broker was in the middle of writing header and record: they are read again until they are whole. On a busy
+ * machine the other thread may come later than the reader's patience ends: that is no failure, but a reader that begins
+ * behind it must succeed.
  */
 static void test_torn(void **unused)
 {
@@ -77,7 +77,10 @@ static void put_copy(int fd, uint64_t offset, const void *bytes, size_t size)
 	put(fd, &copy, sizeof copy, STATUS_COPY);
 }
 
-/* The broker was killed while it wrote a record, which was there or was not, or while it freed it: what it wrote is shown. */
+/*
+ * The broker was killed while it wrote a record, which was there or was not, or while it freed it: what it wrote is
+ * shown.
+ */
 static void test_killed_in_a_record(void **unused)
 {
 	union status_record record = record_of(LIVE), free_one = { 0 };

@@ -93,7 +93,9 @@ static void test_whole(void **unused)
 	assert_true(shown.header.pid == (uint64_t)getpid());
 	assert_string_equal(json_string_value(json_object_get(shown.text, "instance")), "other");
 	assert_int_equal(json_integer_value(json_object_get(shown.text, "waiting")), 3);
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(shown.text, "counters"), "buffers_created")), 2);
+	assert_int_equal(json_integer_value(
+				 json_object_get(json_object_get(shown.text, "counters"), "buffers_created")),
+			 2);
 	shown_free(&shown);
 	close(fd);
 }
@@ -107,23 +109,27 @@ static void test_joined(void **unused)
 {
 	(void)unused;
 	expect_element(good_file(), "devices", 0,
-		       "{\"index\":0,\"name\":\"a device\",\"uuid\":\"00000000-0000-0000-0000-000000000000\",\"bytes\":1000,"
-		       "\"used\":700,\"idle\":10,\"pooled\":20,\"free\":270}");
+		       "{\"index\":0,\"name\":\"a "
+		       "device\",\"uuid\":\"00000000-0000-0000-0000-000000000000\",\"bytes\":1000,\"used\":700,"
+		       "\"idle\":10,\"pooled\":20,\"free\":270}");
 	expect_element(good_file(), "sessions", 0,
-		       "{\"session\":5,\"pid\":1,\"uid\":7,\"command\":\"solver\",\"state\":\"open\",\"since\":1600000000,"
-		       "\"answer\":\"not asked\",\"answered\":0,"
-		       "\"mappings\":1,\"held\":0,\"bytes\":4096,\"devices\":[0],\"grants\":1,\"holds\":[\"live\"]}");
+		       "{\"session\":5,\"pid\":1,\"uid\":7,\"command\":\"solver\",\"state\":\"open\",\"since\":"
+		       "1600000000,\"answer\":\"not "
+		       "asked\",\"answered\":0,\"mappings\":1,\"held\":0,\"bytes\":4096,\"devices\":[0],\"grants\":1,"
+		       "\"holds\":[\"live\"]}");
 	expect_element(good_file(), "buffers", 0,
-		       "{\"name\":\"draining\",\"generation\":8,\"bytes\":0,\"allocated\":300,\"created\":1500000000,\"device\":0,\"state\":\"draining\","
-		       "\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,\"export\":\"ipc\","
-		       "\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
+		       "{\"name\":\"draining\",\"generation\":8,\"bytes\":0,\"allocated\":300,\"created\":1500000000,"
+		       "\"device\":0,\"state\":\"draining\",\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,"
+		       "\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,"
+		       "\"export\":\"ipc\",\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
 	expect_element(good_file(), "buffers", 1,
-		       "{\"name\":\"live\",\"generation\":9,\"bytes\":0,\"allocated\":400,\"created\":1500000000,\"device\":0,\"state\":\"live\","
-		       "\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,\"export\":\"ipc\","
-		       "\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
+		       "{\"name\":\"live\",\"generation\":9,\"bytes\":0,\"allocated\":400,\"created\":1500000000,"
+		       "\"device\":0,\"state\":\"live\",\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,"
+		       "\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,"
+		       "\"export\":\"ipc\",\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
 	expect_element(good_file(), "users", 0,
-		       "{\"uid\":7,\"used\":{\"bytes\":4096,\"buffers\":2,\"sessions\":1,\"grants\":0,\"tickets\":0,\"greetings\":0,"
-		       "\"waits\":0,\"mappings\":0,\"descriptors\":0,\"queued\":0},\"quota\":{}}");
+		       "{\"uid\":7,\"used\":{\"bytes\":4096,\"buffers\":2,\"sessions\":1,\"grants\":0,\"tickets\":0,"
+		       "\"greetings\":0,\"waits\":0,\"mappings\":0,\"descriptors\":0,\"queued\":0},\"quota\":{}}");
 }
 
 /* The broker ended one of those that name each other before the reader came to it. */

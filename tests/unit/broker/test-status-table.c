@@ -3,8 +3,8 @@
  * test-status-table.c - what broker-status prints of a file that somebody wrote to hurt its reader.
  *
  * Each text goes through table, list and --json: no line of a table is wider than its paper, nothing but printable
- * ASCII comes out, and the JSON parses. Output is taken from stdout, which is a file meanwhile. What people choose and sort is
- * test-grid's.
+ * ASCII comes out, and the JSON parses. Output is taken from stdout, which is a file meanwhile. What people choose and
+ * sort is test-grid's.
  */
 #include <ctype.h>
 #include <setjmp.h>
@@ -163,7 +163,8 @@ static void test_strange(void **unused)
 	check("{}");
 	check("{\"buffers\":7,\"sessions\":{},\"counters\":[],\"devices\":\"x\",\"updated\":\"never\"}");
 	check("{\"buffers\":[7,null,\"x\",[]],\"sessions\":[[]],\"devices\":[0],\"waiting\":-1,\"updated\":-1}");
-	check("{\"users\":[7,{\"quota\":[],\"used\":0},{\"uid\":\"x\",\"quota\":{\"bytes\":\"y\"},\"used\":{\"bytes\":{}}}]}");
+	check("{\"users\":[7,{\"quota\":[],\"used\":0},{\"uid\":\"x\",\"quota\":{\"bytes\":\"y\"},\"used\":{\"bytes\":{"
+	      "}}}]}");
 	check("{\"updated\":9223372036854775807,\"waiting\":9223372036854775807,\"device_kind\":\"" LONG "\"}");
 }
 
@@ -178,21 +179,23 @@ static void test_evil(void **unused)
 static void test_long(void **unused)
 {
 	(void)unused;
-	check("{\"devices\":[{\"name\":\"" LONG "\",\"uuid\":\"" LONG "\",\"index\":-1,\"bytes\":-1,\"idle\":-1,\"pooled\":-1}],"
-	      "\"buffers\":[{\"name\":\"" LONG "\",\"state\":\"" LONG "\",\"owner\":-1,\"generation\":-1,\"grants\":-1},"
-	      "{\"state\":\"draining\",\"grants\":-1,\"held\":-1,\"holders\":[{\"held\":7},{\"pid\":-1,\"device\":-1,\"command\":\"" LONG LONG "\"}]}],"
-	      "\"users\":[{\"uid\":-1,\"used\":{\"bytes\":-1,\"grants\":-1},\"quota\":{\"bytes\":-1,\"grants\":-1,\"requests\":-1}},"
-	      "{\"uid\":9223372036854775807}],"
-	      "\"sessions\":[{\"session\":-1,\"pid\":-1,\"uid\":-1,\"command\":\"" LONG "\",\"bytes\":-1}],"
-	      "\"counters\":{\"buffers_created\":-1,\"refused_access\":9223372036854775807}}");
+	check("{\"devices\":[{\"name\":\"" LONG "\",\"uuid\":\"" LONG
+	      "\",\"index\":-1,\"bytes\":-1,\"idle\":-1,\"pooled\":-1}],\"buffers\":[{\"name\":\"" LONG
+	      "\",\"state\":\"" LONG
+	      "\",\"owner\":-1,\"generation\":-1,\"grants\":-1},{\"state\":\"draining\",\"grants\":-1,\"held\":-1,"
+	      "\"holders\":[{\"held\":7},{\"pid\":-1,\"device\":-1,\"command\":\"" LONG LONG
+	      "\"}]}],\"users\":[{\"uid\":-1,\"used\":{\"bytes\":-1,\"grants\":-1},\"quota\":{\"bytes\":-1,\"grants\":-"
+	      "1,\"requests\":-1}},{\"uid\":9223372036854775807}],\"sessions\":[{\"session\":-1,\"pid\":-1,\"uid\":-1,"
+	      "\"command\":\"" LONG
+	      "\",\"bytes\":-1}],\"counters\":{\"buffers_created\":-1,\"refused_access\":9223372036854775807}}");
 }
 
 /* ---- what must be there ---- */
 
 static void test_drain(void **unused)
 {
-	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"bytes\":67108864,\"state\":\"draining\",\"holders\":["
-				      "{\"pid\":12345,\"command\":\"solver\",\"device\":1}]}]}");
+	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"bytes\":67108864,\"state\":\"draining\","
+				      "\"holders\":[{\"pid\":12345,\"command\":\"solver\",\"device\":1}]}]}");
 
 	(void)unused;
 	capture(print_table, &shown);
@@ -204,10 +207,10 @@ static void test_drain(void **unused)
 /* What was closed by another user waits for its end, and counts beside what is open. */
 static void test_held(void **unused)
 {
-	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\",\"grants\":1,\"held\":1,\"holders\":["
-				      "{\"pid\":7,\"command\":\"a\",\"device\":1,\"held\":false},"
-				      "{\"pid\":8,\"command\":\"b\",\"device\":1,\"held\":true}]},"
-				      "{\"name\":\"v\",\"state\":\"live\",\"grants\":3,\"held\":0,\"generation\":5}]}");
+	struct shown shown = shown_of(
+		"{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\",\"grants\":1,\"held\":1,\"holders\":[{\"pid\":7,"
+		"\"command\":\"a\",\"device\":1,\"held\":false},{\"pid\":8,\"command\":\"b\",\"device\":1,\"held\":"
+		"true}]},{\"name\":\"v\",\"state\":\"live\",\"grants\":3,\"held\":0,\"generation\":5}]}");
 
 	(void)unused;
 	capture(print_table, &shown);
@@ -222,8 +225,8 @@ static void test_held(void **unused)
 /* The file lists some of those who hold a buffer, and counts all. */
 static void test_many_holders(void **unused)
 {
-	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\",\"grants\":70,\"held\":5,\"holders\":["
-				      "{\"pid\":7,\"command\":\"a\"},{\"pid\":8,\"command\":\"b\"}]}]}");
+	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\",\"grants\":70,\"held\":5,"
+				      "\"holders\":[{\"pid\":7,\"command\":\"a\"},{\"pid\":8,\"command\":\"b\"}]}]}");
 
 	(void)unused;
 	capture(print_table, &shown);
@@ -231,7 +234,9 @@ static void test_many_holders(void **unused)
 	shown_free(&shown);
 }
 
-#define USER "\"uid\":4294967,\"used\":{\"bytes\":3145728,\"buffers\":2,\"sessions\":1,\"grants\":5,\"tickets\":0,\"greetings\":1}"
+#define USER                                                                                                     \
+	"\"uid\":4294967,\"used\":{\"bytes\":3145728,\"buffers\":2,\"sessions\":1,\"grants\":5,\"tickets\":0," \
+	"\"greetings\":1}"
 
 /* Greetings are bounded for everybody: that alone is no quota. */
 static void test_one_user(void **unused)
@@ -248,7 +253,8 @@ static void test_one_user(void **unused)
 
 static void test_quota(void **unused)
 {
-	struct shown shown = shown_of("{\"users\":[{" USER ",\"quota\":{\"bytes\":1073741824,\"grants\":100,\"requests\":50}}]}");
+	struct shown shown =
+		shown_of("{\"users\":[{" USER ",\"quota\":{\"bytes\":1073741824,\"grants\":100,\"requests\":50}}]}");
 
 	(void)unused;
 	capture(print_table, &shown);
@@ -319,8 +325,9 @@ static void test_first_line(void **unused)
 /* On a terminal, and for what needs attention. */
 static void test_colors(void **unused)
 {
-	struct shown shown = shown_of("{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\"},{\"name\":\"v\",\"state\":\"live\"}],"
-				      "\"sessions\":[{\"session\":7,\"state\":\"open\",\"process\":\"stopped\"}]}");
+	struct shown shown =
+		shown_of("{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\"},{\"name\":\"v\",\"state\":\"live\"}],"
+			 "\"sessions\":[{\"session\":7,\"state\":\"open\",\"process\":\"stopped\"}]}");
 
 	(void)unused;
 	options.paper.color = true;
@@ -380,11 +387,11 @@ static void test_unreadable(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strange),	  cmocka_unit_test(test_evil),	     cmocka_unit_test(test_long),
-		cmocka_unit_test(test_drain),	  cmocka_unit_test(test_long_name),  cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_held),	  cmocka_unit_test(test_many_holders), cmocka_unit_test(test_one_user),
-		cmocka_unit_test(test_quota),	  cmocka_unit_test(test_two_users),
-		cmocka_unit_test(test_first_line), cmocka_unit_test(test_colors), cmocka_unit_test(test_json_keys), cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_strange), cmocka_unit_test(test_evil),	     cmocka_unit_test(test_long),
+		cmocka_unit_test(test_drain),	cmocka_unit_test(test_long_name),    cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_held),	cmocka_unit_test(test_many_holders), cmocka_unit_test(test_one_user),
+		cmocka_unit_test(test_quota),	cmocka_unit_test(test_two_users),    cmocka_unit_test(test_first_line),
+		cmocka_unit_test(test_colors),	cmocka_unit_test(test_json_keys),    cmocka_unit_test(test_unreadable),
 	};
 
 	options.paper.width = 80;

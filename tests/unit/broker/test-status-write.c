@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-status-write.c - the status file follows the broker: each change is in it when the answer is sent, and nothing else is
- * written.
+ * test-status-write.c - the status file follows the broker: each change is in it when the answer is sent, and nothing
+ * else is written.
  *
- * Files are read as broker-status reads them. session-harness.h is the world, with a board large enough for many buffers. What
- * the broker writes is counted in the file: each record has the number of the write that wrote it.
+ * Files are read as broker-status reads them. session-harness.h is the world, with a board large enough for many
+ * buffers. What the broker writes is counted in the file: each record has the number of the write that wrote it.
  */
 #include "broker/request/creation.h"
 #include "broker/request/manage.h"
@@ -72,7 +72,8 @@ static unsigned written(void)
 	unsigned count = 0;
 
 	for (uint32_t slot = 0; slot < slots; slot++) {
-		assert_int_equal(pread(broker.status->file.fd, &record, sizeof record, (off_t)STATUS_OFFSET(slot)), sizeof record);
+		assert_int_equal(pread(broker.status->file.fd, &record, sizeof record, (off_t)STATUS_OFFSET(slot)),
+				 sizeof record);
 		count += record.seal.checksum && record.seal.sequence > counted_from;
 	}
 	return count;
@@ -100,7 +101,9 @@ static void create_range(unsigned from, unsigned to)
 
 	created = 0;
 	for (unsigned i = from; i < to; i++)
-		assert_int_equal(broker_create(&broker, name_of(name, i), &(struct amount){ .size = SMALL }, 0, 0600, on_created, &created), 0);
+		assert_int_equal(broker_create(&broker, name_of(name, i), &(struct amount){ .size = SMALL }, 0, 0600,
+					       on_created, &created),
+				 0);
 	EXPECT_SOON(created == to - from);
 }
 
@@ -252,8 +255,9 @@ static void test_what_is_said_of_a_buffer(void **state)
 			    "timelines waits users counters times ");
 	assert_non_null(strstr(buffer, "{\"name\":\"many/0\",\"generation\":1,\"bytes\":64,\"allocated\":"));
 	assert_non_null(strstr(buffer, "\"state\":\"live\""));
-	assert_non_null(strstr(buffer, "\"mode\":384,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,\"export\":\"ipc\",\"grants\":1,"
-				       "\"held\":0,\"holders\":[{\"session\":1,"));
+	assert_non_null(strstr(buffer, "\"mode\":384,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":"
+				       "false,\"same_address\":false,\"growable\":false,\"export\":\"ipc\",\"grants\":"
+				       "1,\"held\":0,\"holders\":[{\"session\":1,"));
 	assert_non_null(strstr(buffer, "\"command\":\"a \\\"\\\\\\n\\u0001 b\",\"device\":0,\"held\":false}]}"));
 	free(buffer);
 	free(keys);
@@ -354,7 +358,9 @@ static void test_new_quotas_are_shown(void **state)
 	quotas.fallback.limit[RESOURCE_GRANTS] = 77;
 	broker_configure(&broker, &quotas, broker.creators);
 	shown = shown_now();
-	assert_int_equal(number(json_object_get(json_array_get(json_object_get(shown.text, "users"), 0), "quota"), "grants"), 77);
+	assert_int_equal(number(json_object_get(json_array_get(json_object_get(shown.text, "users"), 0), "quota"),
+				"grants"),
+			 77);
 	shown_free(&shown);
 	part(&peer);
 }
@@ -413,7 +419,10 @@ static unsigned fill_file(void)
 	return next;
 }
 
-/* Where there is no room the broker goes on, says so once, and all that changed meanwhile is shown when there is room again. */
+/*
+ * Where there is no room the broker goes on, says so once, and all that changed meanwhile is shown when there is room
+ * again.
+ */
 static void test_what_cannot_be_written_is_written_later(void **state)
 {
 	int log = memfd_create("log", MFD_CLOEXEC), errors = dup(STDERR_FILENO);
@@ -599,8 +608,8 @@ static _Noreturn void write_traced(void)
 }
 
 /*
- * The broker may be killed behind any instruction: after each one of a write, the header and each record are whole, as they
- * were or as they are to be.
+ * The broker may be killed behind any instruction: after each one of a write, the header and each record are whole, as
+ * they were or as they are to be.
  */
 static void test_a_killed_broker_leaves_whole_records(void **state)
 {
@@ -622,7 +631,8 @@ static void test_a_killed_broker_leaves_whole_records(void **state)
 		assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
 		steps++;
 	}
-	if (steps == STEPS_MAX || WEXITSTATUS(status) == TRACE_REFUSED) { /* a simulator runs it, or it may not be traced */
+	/* a simulator runs it, or it may not be traced */
+	if (steps == STEPS_MAX || WEXITSTATUS(status) == TRACE_REFUSED) {
 		kill(child, SIGKILL);
 		waitpid(child, &status, 0);
 		print_message("# not tried: a process cannot be traced here by single steps\n");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-timeline.c - a timeline's page: who may write it, one writer, and its end: the mark in it and the board's word. */
+/*
+ * test-timeline.c - a timeline's page: who may write it, one writer, and its end: the mark in it and the board's word.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-waiting.c - what all requests that wait have in common: they end when the broker stops, unless they outlast that. */
+/*
+ * test-waiting.c - what all requests that wait have in common: they end when the broker stops, unless they outlast
+ * that.
+ */
 #include "waiting-harness.h"
 
 #include <errno.h>

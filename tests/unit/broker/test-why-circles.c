@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-why-circles.c - which waits are called a deadlock, from records that are made by hand: circles, and each way in which one of a
- * circle may go on all the same.
+ * test-why-circles.c - which waits are called a deadlock, from records that are made by hand: circles, and each way in
+ * which one of a circle may go on all the same.
  */
 #include <string.h>
 
@@ -21,16 +21,22 @@ static void test_a_circle_is_told_once(void **state)
 	stream_waits(2, 7, 5);
 	stream_waits(3, 5, 6);
 	stream_waits(4, 6, 9);
-	expect("12 s: deadlock 1: rank 1 (pid 11) waits for b to reach 4 (it is at 3), which rank 2 (pid 12) writes; rank 2 (pid 12) "
-	       "waits for c to reach 5 (it is at 3), which rank 3 (pid 13) writes; rank 3 (pid 13) waits for a to reach 6 (it is at "
-	       "3), which rank 1 (pid 11) writes: nothing of it has moved for 1 s, so none of them goes on unless one still runs a kernel or has yet to signal "
-	       "from another stream: gdb -p 13 shows what it does; to end it, end one: kill 13\n"
-	       "12 s: rank 4 (pid 14) waits for b to reach 9; it is at 3; its writer, rank 2 (pid 12), is in deadlock 1\n");
+	expect("12 s: deadlock 1: rank 1 (pid 11) waits for b to reach 4 (it is at 3), which rank 2 (pid 12) writes; "
+	       "rank 2 (pid 12) waits for c to reach 5 (it is at 3), which rank 3 (pid 13) writes; rank 3 (pid 13) "
+	       "waits for a to reach 6 (it is at 3), which rank 1 (pid 11) writes: nothing of it has moved for 1 s, so "
+	       "none of them goes on unless one still runs a kernel or has yet to signal from another stream: gdb -p "
+	       "13 shows what it does; to end it, end one: kill 13\n"
+	       "12 s: rank 4 (pid 14) waits for b to reach 9; it is at 3; its writer, rank 2 (pid 12), is in deadlock "
+	       "1\n");
 	assert_int_equal(found.deadlocks, 1);
-	expect_about("14", "12 s: rank 4 (pid 14) waits for b to reach 9; it is at 3; its writer, rank 2 (pid 12), is in deadlock 1\n");
+	expect_about("14", "12 s: rank 4 (pid 14) waits for b to reach 9; it is at 3; its writer, rank 2 (pid 12), is "
+			   "in deadlock 1\n");
 }
 
-/* One of its waits leads elsewhere, and nobody knows which one its stream has come to. Of one timeline the lowest value is told. */
+/*
+ * One of its waits leads elsewhere, and nobody knows which one its stream has come to. Of one timeline the lowest value
+ * is told.
+ */
 static void test_who_waits_elsewhere_too_is_in_no_deadlock(void **state)
 {
 	(void)state;
@@ -44,12 +50,12 @@ static void test_who_waits_elsewhere_too_is_in_no_deadlock(void **state)
 	stream_waits(1, 6, 5);
 	stream_waits(1, 7, 4);
 	stream_waits(2, 5, 4);
-	expect("12 s: rank 1 (pid 11) waits for b to reach 4; it is at 3; its writer, rank 2 (pid 12), waits for a to reach 4; it is at "
-	       "3; its writer, rank 1 (pid 11), waits in turn, and may go on\n"
-	       "12 s: rank 1 (pid 11) waits for c to reach 4; it is at 3; its writer, rank 3 (pid 13), is stopped by a signal: "
-	       "kill -CONT 13\n"
-	       "12 s: rank 2 (pid 12) waits for a to reach 4; it is at 3; its writer, rank 1 (pid 11), waits for c to reach 4; it is at "
-	       "3; its writer, rank 3 (pid 13), is stopped by a signal: kill -CONT 13\n");
+	expect("12 s: rank 1 (pid 11) waits for b to reach 4; it is at 3; its writer, rank 2 (pid 12), waits for a to "
+	       "reach 4; it is at 3; its writer, rank 1 (pid 11), waits in turn, and may go on\n"
+	       "12 s: rank 1 (pid 11) waits for c to reach 4; it is at 3; its writer, rank 3 (pid 13), is stopped by a "
+	       "signal: kill -CONT 13\n"
+	       "12 s: rank 2 (pid 12) waits for a to reach 4; it is at 3; its writer, rank 1 (pid 11), waits for c to "
+	       "reach 4; it is at 3; its writer, rank 3 (pid 13), is stopped by a signal: kill -CONT 13\n");
 	assert_int_equal(found.deadlocks, 0);
 }
 
@@ -72,10 +78,12 @@ static void test_two_circles(void **state)
 	assert_int_equal(ask(NULL), 0);
 	assert_int_equal(found.deadlocks, 2);
 	assert_ptr_equal(strstr(said, "deadlock 1: rank 1 (pid 11) waits for b to reach 4"), said + strlen("12 s: "));
-	assert_non_null(strstr(said, "\n12 s: deadlock 2: rank 3 (pid 13) waits for d to reach 4 (it is at 3), which rank 4 (pid 14) "
-				     "writes; rank 4 (pid 14) waits for c"));
-	assert_non_null(strstr(said, "\n12 s: rank 5 (pid 15) waits for a to reach 4; it is at 3; its writer, rank 1 (pid 11), is in "
-				     "deadlock 1\n"));
+	assert_non_null(strstr(said, "\n"
+				     "12 s: deadlock 2: rank 3 (pid 13) waits for d to reach 4 (it is at 3), which "
+				     "rank 4 (pid 14) writes; rank 4 (pid 14) waits for c"));
+	assert_non_null(strstr(said, "\n"
+				     "12 s: rank 5 (pid 15) waits for a to reach 4; it is at 3; its writer, rank 1 "
+				     "(pid 11), is in deadlock 1\n"));
 }
 
 static void test_a_circle_through_the_broker(void **state)
@@ -88,9 +96,10 @@ static void test_a_circle_through_the_broker(void **state)
 	line("a", 6, 1);
 	request(STATUS_DRAIN, 1, "u", 5);
 	stream_waits(2, 6, 4);
-	expect("12 s: deadlock 1: rank 1 (pid 11) waits for u to be freed, which rank 2 (pid 12) uses; rank 2 (pid 12) waits for a to "
-	       "reach 4 (it is at 3), which rank 1 (pid 11) writes: nothing of it has moved for 1 s, so none of them goes on unless one still "
-	       "runs a kernel or has yet to signal from another stream: gdb -p 12 shows what it does; to end it, end one: kill 12\n");
+	expect("12 s: deadlock 1: rank 1 (pid 11) waits for u to be freed, which rank 2 (pid 12) uses; rank 2 (pid 12) "
+	       "waits for a to reach 4 (it is at 3), which rank 1 (pid 11) writes: nothing of it has moved for 1 s, so "
+	       "none of them goes on unless one still runs a kernel or has yet to signal from another stream: gdb -p "
+	       "12 shows what it does; to end it, end one: kill 12\n");
 }
 
 /* ---- what is no deadlock, because one of the circle may go on ---- */
@@ -141,10 +150,10 @@ static void test_a_stopped_process_in_a_circle(void **state)
 	circle_of_two();
 	second->answer = STATUS_OWES_ANSWER;
 	letters[12] = 'T';
-	expect("12 s: rank 1 (pid 11) waits for b to reach 4; it is at 3; its writer, rank 2 (pid 12), is stopped by a signal: kill -CONT "
-	       "12\n"
-	       "12 s: rank 2 (pid 12) waits for a to reach 4; it is at 3; its writer, rank 1 (pid 11), waits for b to reach 4; it is at "
-	       "3; its writer, rank 2 (pid 12), is stopped by a signal: kill -CONT 12\n");
+	expect("12 s: rank 1 (pid 11) waits for b to reach 4; it is at 3; its writer, rank 2 (pid 12), is stopped by a "
+	       "signal: kill -CONT 12\n"
+	       "12 s: rank 2 (pid 12) waits for a to reach 4; it is at 3; its writer, rank 1 (pid 11), waits for b to "
+	       "reach 4; it is at 3; its writer, rank 2 (pid 12), is stopped by a signal: kill -CONT 12\n");
 }
 
 /* Whoever is to signal it is none of the circle. */

@@ -23,7 +23,8 @@ static void test_nothing_waits(void **state)
 	stream_waits(1, 6, 3); /* there is no such buffer */
 	expect("Nothing waits.\n");
 	expect_about("a", "Nothing waits for a.\n");
-	expect_about("11", "rank 1 (pid 11) runs and waits for nothing that the broker knows of: gdb -p 11 shows what it does\n");
+	expect_about("11", "rank 1 (pid 11) runs and waits for nothing that the broker knows of: gdb -p 11 shows what "
+			   "it does\n");
 }
 
 static void test_a_chain_ends_with_what_to_do(void **state)
@@ -36,13 +37,13 @@ static void test_a_chain_ends_with_what_to_do(void **state)
 	stream_waits(1, 5, 4);
 	stream_waits(2, 6, 7);
 	letters[13] = 'T';
-	expect("12 s: rank 1 (pid 11) waits for a to reach 4; it is at 3; its writer, rank 2 (pid 12), waits for b to reach 7; "
-	       "it is at 3; its writer, rank 3 (pid 13), is stopped by a signal: kill -CONT 13\n"
-	       "12 s: rank 2 (pid 12) waits for b to reach 7; it is at 3; its writer, rank 3 (pid 13), is stopped by a signal: "
-	       "kill -CONT 13\n");
+	expect("12 s: rank 1 (pid 11) waits for a to reach 4; it is at 3; its writer, rank 2 (pid 12), waits for b to "
+	       "reach 7; it is at 3; its writer, rank 3 (pid 13), is stopped by a signal: kill -CONT 13\n"
+	       "12 s: rank 2 (pid 12) waits for b to reach 7; it is at 3; its writer, rank 3 (pid 13), is stopped by a "
+	       "signal: kill -CONT 13\n");
 	assert_int_equal(found.deadlocks, 0);
-	expect_about("12", "12 s: rank 2 (pid 12) waits for b to reach 7; it is at 3; its writer, rank 3 (pid 13), is stopped by a "
-			   "signal: kill -CONT 13\n");
+	expect_about("12", "12 s: rank 2 (pid 12) waits for b to reach 7; it is at 3; its writer, rank 3 (pid 13), is "
+			   "stopped by a signal: kill -CONT 13\n");
 	assert_int_equal(ask("c"), -ENOENT);
 	assert_int_equal(ask("99"), -ENOENT);
 }
@@ -56,8 +57,8 @@ static void test_a_stopped_process_is_told_before_what_it_waits_for(void **state
 	line("b", 6, 1);
 	stream_waits(1, 5, 4);
 	letters[19] = 'T';
-	expect("12 s: rank 1 (pid 11) waits for a to reach 4; it is at 3; its writer, rank 9 (pid 19, in a container), is stopped by "
-	       "a signal: kill -CONT 19\n");
+	expect("12 s: rank 1 (pid 11) waits for a to reach 4; it is at 3; its writer, rank 9 (pid 19, in a container), "
+	       "is stopped by a signal: kill -CONT 19\n");
 }
 
 static void test_writers(void **state)
@@ -75,13 +76,14 @@ static void test_writers(void **state)
 	timeline(10, 3, 2)->ended = STATUS_DIED; /* releases who waits */
 	for (uint64_t generation = 5; generation <= 10; generation++)
 		stream_waits(1, generation, 4);
-	expect("12 s: rank 1 (pid 11) waits for a to reach 4; it is at 3; nobody has signalled it yet: start the process that is to\n"
-	       "12 s: rank 1 (pid 11) waits for b to reach 4; it is at 3; it is its own writer, and has to signal it from another "
-	       "stream: gdb -p 11 shows what it does\n"
-	       "12 s: rank 1 (pid 11) waits for c to reach 4; it is at 3; its writer, rank 2 (pid 12), does not answer the broker: "
-	       "gdb -p 12 shows what it does\n"
-	       "12 s: rank 1 (pid 11) waits for d to reach 4; it is at 3; its writer, rank 3 (pid 13), has an older library, which "
-	       "does not say what it waits for: gdb -p 13 shows it\n"
+	expect("12 s: rank 1 (pid 11) waits for a to reach 4; it is at 3; nobody has signalled it yet: start the "
+	       "process that is to\n"
+	       "12 s: rank 1 (pid 11) waits for b to reach 4; it is at 3; it is its own writer, and has to signal it "
+	       "from another stream: gdb -p 11 shows what it does\n"
+	       "12 s: rank 1 (pid 11) waits for c to reach 4; it is at 3; its writer, rank 2 (pid 12), does not answer "
+	       "the broker: gdb -p 12 shows what it does\n"
+	       "12 s: rank 1 (pid 11) waits for d to reach 4; it is at 3; its writer, rank 3 (pid 13), has an older "
+	       "library, which does not say what it waits for: gdb -p 13 shows it\n"
 	       "12 s: rank 1 (pid 11) waits for e to reach 4; it is at 3; its writer is gone\n");
 }
 
@@ -91,7 +93,8 @@ static void test_who_has_not_answered_is_named(void **state)
 	session(1)->answer = STATUS_OWES_ANSWER;
 	session(2)->answer = STATUS_OWES_ANSWER;
 	letters[12] = 'T';
-	expect("rank 1 (pid 11) has not said what it waits for, and does not answer the broker: gdb -p 11 shows what it does\n"
+	expect("rank 1 (pid 11) has not said what it waits for, and does not answer the broker: gdb -p 11 shows what "
+	       "it does\n"
 	       "rank 2 (pid 12) has not said what it waits for, and is stopped by a signal: kill -CONT 12\n");
 }
 
@@ -109,9 +112,10 @@ static void test_drains(void **state)
 	grants(2, 3, 5)->orphaned = 1;
 	grants(3, 4, 5);
 	request(STATUS_DRAIN, 1, "u", 5);
-	expect("5 min: rank 1 (pid 11) waits for u to be freed; it is used by rank 2 (pid 12), which runs and has not closed it: "
-	       "broker-ctl evict 2 --kill ends it, and by solver (pid 13), which has closed it, and has to end because it is another "
-	       "user's: kill 13, and by rank 4 (pid 14), which has closed its connection and still runs: kill 14\n");
+	expect("5 min: rank 1 (pid 11) waits for u to be freed; it is used by rank 2 (pid 12), which runs and has not "
+	       "closed it: broker-ctl evict 2 --kill ends it, and by solver (pid 13), which has closed it, and has to "
+	       "end because it is another user's: kill 13, and by rank 4 (pid 14), which has closed its connection and "
+	       "still runs: kill 14\n");
 }
 
 static void test_an_unlinked_buffer_for_which_nobody_waits(void **state)
@@ -121,8 +125,8 @@ static void test_an_unlinked_buffer_for_which_nobody_waits(void **state)
 	buffer("u", 5, STATUS_DRAINING);
 	grants(1, 2, 5);
 	expect("Nothing waits.\n");
-	expect_about("u", "u is unlinked and used by rank 2 (pid 12), which runs and has not closed it: broker-ctl evict 2 --kill ends "
-			  "it\n");
+	expect_about("u", "u is unlinked and used by rank 2 (pid 12), which runs and has not closed it: broker-ctl "
+			  "evict 2 --kill ends it\n");
 }
 
 static void test_many_holders_are_counted(void **state)
@@ -136,8 +140,8 @@ static void test_many_holders_are_counted(void **state)
 	request(STATUS_DRAIN, 0, "u", 5);
 	assert_int_equal(ask(NULL), 0);
 	assert_non_null(strstr(said, "the broker waits for u to be freed; it is used by rank 1 (pid 11), which"));
-	assert_non_null(strstr(said, "rank 4 (pid 14), which runs and has not closed it: broker-ctl evict 4 --kill ends it, and by 16 "
-				     "more\n"));
+	assert_non_null(strstr(said, "rank 4 (pid 14), which runs and has not closed it: broker-ctl evict 4 --kill "
+				     "ends it, and by 16 more\n"));
 }
 
 static void test_creates(void **state)
@@ -148,18 +152,19 @@ static void test_creates(void **state)
 	session(2);
 	request(STATUS_CREATE, 1, "new", 9);
 	buffer("new", 9, STATUS_CREATING);
-	expect("5 min: rank 1 (pid 11) waits for 8 MiB of device 0 to create new; no buffer of this broker has it: look for other "
-	       "programs on the device\n");
+	expect("5 min: rank 1 (pid 11) waits for 8 MiB of device 0 to create new; no buffer of this broker has it: "
+	       "look for other programs on the device\n");
 	buffer("large", 5, STATUS_LIVE)->allocated = 8 * MIB;
 	buffer("small", 6, STATUS_LIVE);
 	request(STATUS_ACQUIRE, 2, "new", 0);
-	expect("5 min: rank 1 (pid 11) waits for 8 MiB of device 0 to create new; 2 buffers take 12 MiB of its 16 MiB, the largest is "
-	       "large (8 MiB): broker-ctl drain large\n"
-	       "5 min: rank 2 (pid 12) waits for a buffer new; its creator, rank 1 (pid 11), waits for 8 MiB of device 0 to create "
-	       "new; 2 buffers take 12 MiB of its 16 MiB, the largest is large (8 MiB): broker-ctl drain large\n");
+	expect("5 min: rank 1 (pid 11) waits for 8 MiB of device 0 to create new; 2 buffers take 12 MiB of its 16 MiB, "
+	       "the largest is large (8 MiB): broker-ctl drain large\n"
+	       "5 min: rank 2 (pid 12) waits for a buffer new; its creator, rank 1 (pid 11), waits for 8 MiB of device "
+	       "0 to create new; 2 buffers take 12 MiB of its 16 MiB, the largest is large (8 MiB): broker-ctl drain "
+	       "large\n");
 	request(STATUS_ACQUIRE, 1, "none", 0);
-	expect_about("none", "5 min: rank 1 (pid 11) waits for a buffer none; nobody has created it: start the process that is to, or "
-			     "broker-ctl create none SIZE\n");
+	expect_about("none", "5 min: rank 1 (pid 11) waits for a buffer none; nobody has created it: start the process "
+			     "that is to, or broker-ctl create none SIZE\n");
 }
 
 static void test_what_brings_a_newer_buffer(void **state)
@@ -178,8 +183,8 @@ static void test_growth(void **state)
 	session(1);
 	request(STATUS_CREATE, 1, "g", 9);
 	buffer("g", 9, STATUS_LIVE)->allocated = 8 * MIB;
-	expect("5 min: rank 1 (pid 11) waits for 8 MiB of device 0 to enlarge g; 1 buffer takes 8 MiB of its 16 MiB, the largest is "
-	       "g (8 MiB): broker-ctl drain g\n");
+	expect("5 min: rank 1 (pid 11) waits for 8 MiB of device 0 to enlarge g; 1 buffer takes 8 MiB of its 16 MiB, "
+	       "the largest is g (8 MiB): broker-ctl drain g\n");
 }
 
 static void test_quotas(void **state)
@@ -196,10 +201,10 @@ static void test_quotas(void **state)
 	user->used[RESOURCE_SESSIONS] = 2;
 	user->limit[RESOURCE_SESSIONS] = 3;
 	expect("Nothing waits.\n"
-	       "user 7 holds 39 MiB of the 40 MiB of its quota: what needs more is refused at once; end some, or raise the quota in "
-	       "brokerd.conf\n"
-	       "user 7 holds 2 of the 2 buffers of its quota: what needs more is refused at once; end some, or raise the quota in "
-	       "brokerd.conf\n");
+	       "user 7 holds 39 MiB of the 40 MiB of its quota: what needs more is refused at once; end some, or raise "
+	       "the quota in brokerd.conf\n"
+	       "user 7 holds 2 of the 2 buffers of its quota: what needs more is refused at once; end some, or raise "
+	       "the quota in brokerd.conf\n");
 }
 
 /* ---- processes that are dead, or seem to be ---- */
@@ -214,15 +219,17 @@ static void test_a_drain_of_ones_own(void **state)
 	grants(1, 1, 5);
 	grants(2, 2, 5);
 	request(STATUS_DRAIN, 1, "u", 5);
-	expect("5 min: rank 1 (pid 11) waits for u to be freed; it is used by rank 1 (pid 11), which waits for itself: it has to return "
-	       "its own lease first, and by rank 2 (pid 12), which runs and has not closed it: broker-ctl evict 2 --kill ends it\n");
+	expect("5 min: rank 1 (pid 11) waits for u to be freed; it is used by rank 1 (pid 11), which waits for itself: "
+	       "it has to return its own lease first, and by rank 2 (pid 12), which runs and has not closed it: "
+	       "broker-ctl evict 2 --kill ends it\n");
 }
 
 static void expect_holder(const char *does)
 {
 	char wanted[512];
 
-	snprintf(wanted, sizeof wanted, "5 min: rank 1 (pid 11) waits for u to be freed; it is used by rank 2 (pid 12), which %s\n", does);
+	snprintf(wanted, sizeof wanted,
+		 "5 min: rank 1 (pid 11) waits for u to be freed; it is used by rank 2 (pid 12), which %s\n", does);
 	expect(wanted);
 }
 
@@ -239,14 +246,16 @@ static void test_zombies(void **state)
 	letters[12] = 'Z';
 	holder->state = STATUS_ORPHANED;
 	assert_int_equal(ask(NULL), 0);
-	assert_non_null(strstr(said, "which is dead, and a process that it started has its connection: end that one\n"));
+	assert_non_null(
+		strstr(said, "which is dead, and a process that it started has its connection: end that one\n"));
 	holder->state = STATUS_DYING;
 	assert_int_equal(ask(NULL), 0);
 	assert_non_null(strstr(said, "which is dead, and the driver has not ended its work yet\n"));
 	holder->state = STATUS_OPEN;
 	expect_holder("is dead, and its parent has not waited for it yet");
 	headless = true;
-	expect_holder("runs, without its main thread, which has ended, and has not closed it: broker-ctl evict 2 --kill ends it");
+	expect_holder("runs, without its main thread, which has ended, and has not closed it: broker-ctl evict 2 "
+		      "--kill ends it");
 }
 
 /* ---- records of nobody's ---- */

@@ -117,7 +117,9 @@ static const struct device fake = { .allocate = fake_allocate,
 
 static uint64_t job_number(const struct job *job)
 {
-	return job->kind == JOB_ALLOCATE ? job->span : job->kind == JOB_GONE ? (uint64_t)job->pid : (uint64_t)(uintptr_t)job->ptr;
+	return job->kind == JOB_ALLOCATE ? job->span :
+	       job->kind == JOB_GONE	 ? (uint64_t)job->pid :
+					   (uint64_t)(uintptr_t)job->ptr;
 }
 
 static void done(struct job *job)

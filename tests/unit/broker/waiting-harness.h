@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * waiting-harness.h - a broker for tests of requests that wait: a real registry and loop, without listener and device threads.
+ * waiting-harness.h - a broker for tests of requests that wait: a real registry and loop, without listener and device
+ * threads.
  *
  * Its three sessions are made by hand. Each is one end of a socket pair; the test reads the answers from the other end.
  */

@@ -2,7 +2,8 @@
 /*
  * why-records.h - for tests: records of a status file that are made by hand, and what why.h says of them.
  *
- * Session n is process 10 + n, of rank n. Whatever the order of the records, the answer is the same. Owns the records, from setup() on.
+ * Session n is process 10 + n, of rank n. Whatever the order of the records, the answer is the same. Owns the records,
+ * from setup() on.
  */
 #ifndef GPUB_TESTS_WHY_RECORDS_H
 #define GPUB_TESTS_WHY_RECORDS_H

@@ -19,9 +19,11 @@
 #include "common/error.h"
 #include "host-harness.h"
 
-static const char source[] = "#include <string.h>\\n#include <gpubroker-host.h>\\nstatic void fill(const "
-			     "gpub_launch_config *config, void **args) { (void)config; memset(*(char **)args[0], *(int "
-			     "*)args[1], 8); }\\nGPUB_HOST_KERNEL(fill, fill, sizeof(char *), sizeof(int));\\n";
+static const char source[] =
+	"#include <string.h>\\n#include <gpubroker-host.h>\\n"
+	"static void fill(const gpub_launch_config *config, void **args) {\\n"
+	"	(void)config; memset(*(char **)args[0], *(int *)args[1], 8); }\\n"
+	"GPUB_HOST_KERNEL(fill, fill, sizeof(char *), sizeof(int));\\n";
 
 /* Memory of this process, as it is exported. A test opens it in the same process, as CUDA allows. */
 struct memory {
