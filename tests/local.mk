@@ -305,6 +305,12 @@ privileged = tests/privileged.c tests/privileged.h
 
 # Unit tests with a whole broker, and clients that are raw sockets.
 session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-harness.h
+# Unit tests in which calls for memory fail: the linker has the broker's objects call the functions of failing.c.
+failing = tests/unit/broker/failing.c tests/unit/broker/failing.h
+failing_ldflags = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray \
+	-Wl,--wrap=sodium_malloc,--wrap=event_new,--wrap=event_add
+tests_unit_broker_test_workers_SOURCES = tests/unit/broker/test-workers.c $(failing)
+tests_unit_broker_test_workers_LDFLAGS = $(failing_ldflags)
 tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
 tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
@@ -361,6 +367,9 @@ tests_unit_broker_test_mappings_SOURCES = tests/unit/broker/test-mappings.c $(ma
 tests_unit_broker_test_registry_idle_SOURCES = tests/unit/broker/test-registry-idle.c $(mappings_harness)
 tests_unit_broker_test_registry_shared_SOURCES = tests/unit/broker/test-registry-shared.c $(mappings_harness)
 tests_unit_broker_test_registry_shared_random_SOURCES = tests/unit/broker/test-registry-shared-random.c $(mappings_harness)
+
+# wiped_map() fails in it when the test says so.
+tests_unit_client_test_slot_arena_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=wiped_map
 
 # Unit tests of a client with one record, without a broker.
 records_harness = tests/unit/client/records-harness.c tests/unit/client/records-harness.h

@@ -16,10 +16,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "broker/memory/workers.h"
+#include "common/error.h"
+#include "tests/unit/broker/failing.h"
 
 #define ALICE 4001
 #define BOB   4002
@@ -399,6 +403,44 @@ static void test_a_stop_does_what_was_submitted(void **state)
 	assert_int_equal(workers_start(&workers, base, &fake, 1), 0);
 }
 
+static int events_in_loop(void)
+{
+	return event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED);
+}
+
+static void test_a_stop_leaves_no_event_in_the_loop(void **state)
+{
+	(void)state;
+	assert_int_equal(events_in_loop(), 1);
+	workers_stop(&workers);
+	assert_int_equal(events_in_loop(), 0);
+	assert_int_equal(workers_start(&workers, base, &fake, 1), 0);
+}
+
+/* Each of the calls for memory fails once. */
+static void test_a_start_without_memory_is_undone(void **state)
+{
+	unsigned calls_made = 0;
+	int error, wake;
+
+	(void)state;
+	workers_stop(&workers);
+	for (;; calls_made++) {
+		fail_after(calls_made);
+		error = workers_start(&workers, base, &fake, 1);
+		if (!fail_ended())
+			break;
+		assert_int_equal(error, -ENOMEM);
+		assert_non_null(strstr(error_text(), "the device threads cannot start"));
+		assert_int_equal(events_in_loop(), 0);
+		wake = eventfd(0, EFD_CLOEXEC);
+		assert_int_equal(wake, workers.wake); /* the number is free again */
+		close(wake);
+	}
+	assert_int_equal(error, 0);
+	assert_in_range(calls_made, 3, 8); /* the event, its adding, the threads' records */
+}
+
 static void test_the_threads_leave_signals_to_the_program(void **state)
 {
 	(void)state;
@@ -426,6 +468,8 @@ int main(void)
 		ON(test_any_number_of_users_are_served_in_turn),
 		ON(test_a_queue_that_was_empty_goes_on),
 		ON(test_a_stop_does_what_was_submitted),
+		ON(test_a_stop_leaves_no_event_in_the_loop),
+		ON(test_a_start_without_memory_is_undone),
 		ON(test_the_threads_leave_signals_to_the_program),
 	};
 
