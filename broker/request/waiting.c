@@ -106,10 +106,9 @@ bool waiting_expire(struct broker *broker, uint64_t session)
 
 	if (!wait)
 		return false;
-	if (first->ms > now_ms(CLOCK_MONOTONIC)) {
-		timer_set(waiter, first->ms);
+	/* without a timer the request would wait for ever, so it is refused before its time */
+	if (first->ms > now_ms(CLOCK_MONOTONIC) && !timer_set(waiter, first->ms))
 		return false;
-	}
 	wait->kind->end(wait, true);
 	return true;
 }

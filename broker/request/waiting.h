@@ -58,8 +58,8 @@ struct wait_shown {
 
 struct wait_kind {
 	/*
-	 * Takes the wait out and frees it. expired: the request is refused, because its time is over or it was
-	 * cancelled. Otherwise the session gets no more answers or the broker stops.
+	 * Takes the wait out and frees it. expired: the request is refused, because its time is over, it was
+	 * cancelled, or there is no memory to time it. Otherwise the session gets no more answers or the broker stops.
 	 */
 	void (*end)(struct wait *wait, bool expired);
 	void (*show)(const struct wait *wait, struct wait_shown *shown);
@@ -95,7 +95,7 @@ struct session *wait_listener(const struct wait *wait);
 void wait_leave(struct wait *wait);
 
 /*
- * Ends one wait of the session whose time is over, and refuses the request. Returns false if there is none. The timer
+ * Ends one wait of the session whose time is over, or for which no timer can be set, and refuses the request. Returns false if there is none. The timer
  * of the session's deadlines does not call this itself, but session_owe(), so that thousands of requests that expire at
  * the same time are ended in the share of their user.
  */
