@@ -69,6 +69,7 @@ unit_tests = \
 	tests/unit/broker/test-session \
 	tests/unit/broker/test-session-cut \
 	tests/unit/broker/test-session-death \
+	tests/unit/broker/test-session-end tests/unit/broker/test-session-end-proof \
 	tests/unit/broker/test-session-inherited \
 	tests/unit/broker/test-session-keys \
 	tests/unit/broker/test-session-memory \
@@ -311,6 +312,9 @@ failing_ldflags = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,-
 	-Wl,--wrap=sodium_malloc,--wrap=event_new,--wrap=event_add
 tests_unit_broker_test_workers_SOURCES = tests/unit/broker/test-workers.c $(failing)
 tests_unit_broker_test_workers_LDFLAGS = $(failing_ldflags)
+tests_unit_broker_test_session_end_SOURCES = tests/unit/broker/test-session-end.c $(session_harness)
+tests_unit_broker_test_session_end_proof_SOURCES = tests/unit/broker/test-session-end-proof.c $(failing) $(session_harness)
+tests_unit_broker_test_session_end_proof_LDFLAGS = $(failing_ldflags)
 tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/speed/crowd.h $(session_harness)
 tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)

@@ -239,6 +239,7 @@ static void welcome(struct session *session)
 	message.welcome.user = session->who.uid;
 	message.welcome.broker = geteuid();
 	session->state = SESSION_OPEN;
+	session->opened = true;
 	tracked_begin(broker->tracking, &session->tracked, TRACKED_SESSION);
 	charge_release(&session->greeting, broker->accounting);
 	event_remove_timer(session->reading);

@@ -153,22 +153,29 @@ static void tell_of_end(struct session *session, bool maps)
 	event_happened(session->broker, &event);
 }
 
+/* Counts the end of a session. A session that was disconnected in its greeting was never counted as opened. */
+static void count_end(const struct session *session, bool maps)
+{
+	struct counters *counters = &session->broker->counters;
+
+	if (maps)
+		counters->sessions_died++;
+	else if (session->opened)
+		counters->sessions_left++;
+}
+
 static void session_end(struct session *session)
 {
-	struct broker *broker = session->broker;
 	bool maps = session_maps(session);
 
 	CRASH_POINT_PEER(session->pid);
 	CRASH_POINT(session_ends);
-	session->place.ending = true;
-	if (session_is_welcome(session)) {
+	if (session_is_welcome(session) && !session->place.ending) {
 		tell_of_end(session, maps);
 		owe_end(session);
-		if (maps)
-			broker->counters.sessions_died++;
-		else
-			broker->counters.sessions_left++;
+		count_end(session, maps);
 	}
+	session->place.ending = true;
 	if (session_do_due(session))
 		session_end_mappings(session);
 }
@@ -185,6 +192,8 @@ static void session_end(struct session *session)
 #define PAUSE_US     10000
 #define PAUSE_MAX_US 5000000
 
+static const char no_memory[] = "the broker is out of memory to ask the device";
+
 static void ask(struct session *session);
 
 static void on_again(evutil_socket_t fd, short what, void *argument)
@@ -192,19 +201,6 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	ask(argument);
-}
-
-static void ask_later(struct session *session)
-{
-	struct proof *proof = &session->proof;
-	struct timeval pause = { .tv_sec = proof->pause_us / 1000000, .tv_usec = proof->pause_us % 1000000 };
-
-	if (++proof->asked == SOON + 1)
-		event_happened(session->broker,
-			       &(struct broker_event){ .kind = EVENT_TEARDOWN, .actor = SESSION_PARTY(session) });
-	if (proof->asked > SOON)
-		proof->pause_us = 2 * proof->pause_us < PAUSE_MAX_US ? 2 * proof->pause_us : PAUSE_MAX_US;
-	evtimer_add(proof->again, &pause);
 }
 
 /* Ends all of a dead session but its mappings, which stay, because no device can prove that its work has ended. */
@@ -217,6 +213,21 @@ static void session_unproven(struct session *session, const char *text)
 	session_do_due(session);
 	tracked_changed(session->broker->tracking, &session->tracked);
 	broker_changed(session->broker);
+}
+
+/* Asks again after a pause. Without memory for the timer nobody would ask, so the session is unproven then. */
+static void ask_later(struct session *session)
+{
+	struct proof *proof = &session->proof;
+	struct timeval pause = { .tv_sec = proof->pause_us / 1000000, .tv_usec = proof->pause_us % 1000000 };
+
+	if (++proof->asked == SOON + 1)
+		event_happened(session->broker,
+			       &(struct broker_event){ .kind = EVENT_TEARDOWN, .actor = SESSION_PARTY(session) });
+	if (proof->asked > SOON)
+		proof->pause_us = 2 * proof->pause_us < PAUSE_MAX_US ? 2 * proof->pause_us : PAUSE_MAX_US;
+	if (evtimer_add(proof->again, &pause))
+		session_unproven(session, no_memory);
 }
 
 static void on_answer(struct job *job)
@@ -264,7 +275,7 @@ void session_prove(struct session *session)
 	if (proof->again)
 		ask(session);
 	else
-		session_unproven(session, "the broker is out of memory to ask the device");
+		session_unproven(session, no_memory);
 }
 
 /* ---- hang-up and death ---- */

@@ -105,6 +105,7 @@ struct session {
 	int                pidfd;           /* of the process; -1 until the process was identified */
 	struct event      *reading;         /* fd is readable (edge-triggered), or the greeting's time is over */
 	struct event      *death;           /* pidfd is readable */
+	bool               opened;     /* the client was welcomed, and counters.sessions_opened counts the session */
 	bool               hung_up;    /* the client has closed its end of the socket */
 	bool               discarding; /* the session is disconnected, and what the client sends is discarded */
 	unsigned           due;        /* bits of enum session_due: work that is left to do */

@@ -14,7 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "broker/base/events.h"
 #include "broker/registry/mappings.h"
+#include "broker/status/status.h"
 
 #define GIVEN_SOCK 3
 
@@ -69,6 +71,39 @@ uint64_t greeting(void)
 	return used(geteuid(), RESOURCE_GREETINGS);
 }
 
+/* ---- events ---- */
+
+static struct event_seen {
+	unsigned            count;
+	struct broker_event last;
+	char                name[NAME_SIZE], text[EVENT_TEXT_MAX];
+} seen[EVENT_KINDS];
+
+static void see(struct broker *of, const struct broker_event *event)
+{
+	struct event_seen *kind = &seen[event->kind];
+
+	kind->count++;
+	kind->last = *event;
+	snprintf(kind->name, sizeof kind->name, "%s", event->name ? event->name : "");
+	snprintf(kind->text, sizeof kind->text, "%s", event->text ? event->text : "");
+	kind->last.name = event->name ? kind->name : NULL;
+	kind->last.text = event->text ? kind->text : NULL;
+	kind->last.actor.command = kind->last.other.command = NULL;
+	status_record(of, event);
+}
+
+unsigned events_of(enum event_kind kind)
+{
+	return seen[kind].count;
+}
+
+const struct broker_event *event_last(enum event_kind kind)
+{
+	assert_true(seen[kind].count);
+	return &seen[kind].last;
+}
+
 int harness_setup(void **state)
 {
 	struct broker_config config;
@@ -82,8 +117,12 @@ int harness_setup(void **state)
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
 	base = event_base_new();
 	listener = socket_listen(socket_path, 0600);
+	memset(seen, 0, sizeof seen);
 	is_running = base && listener >= 0 && !broker_init(&broker, &core, &config, base, listener);
-	return is_running ? 0 : -1;
+	if (!is_running)
+		return -1;
+	broker.events->record = see;
+	return 0;
 }
 
 void run_pass(void)

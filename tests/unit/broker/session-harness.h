@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "broker/base/event-kinds.h"
 #include "broker/core/broker.h"
 #include "common/socket.h"
 
@@ -71,6 +72,12 @@ uint64_t greeting(void);
 
 /* What that user is charged for. */
 uint64_t used(uid_t uid, enum resource resource);
+
+/* Returns how many events of that kind the broker has recorded since the test began. */
+unsigned events_of(enum event_kind kind);
+
+/* Returns the last event of that kind, which the test must have seen. Its texts are copies. */
+const struct broker_event *event_last(enum event_kind kind);
 
 /* ---- clients in this process ---- */
 
