@@ -31,6 +31,7 @@ unit_tests = \
 	tests/unit/broker/test-dispatch \
 	tests/unit/broker/test-fair-queue \
 	tests/unit/broker/test-mappings \
+	tests/unit/broker/test-greeting \
 	tests/unit/broker/test-grid \
 	tests/unit/broker/test-events \
 	tests/unit/broker/test-histograms \
@@ -310,6 +311,8 @@ session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-
 failing = tests/unit/broker/failing.c tests/unit/broker/failing.h
 failing_ldflags = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray \
 	-Wl,--wrap=sodium_malloc,--wrap=event_new,--wrap=event_add
+tests_unit_broker_test_greeting_SOURCES = tests/unit/broker/test-greeting.c $(failing) $(session_harness)
+tests_unit_broker_test_greeting_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_workers_SOURCES = tests/unit/broker/test-workers.c $(failing)
 tests_unit_broker_test_workers_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_session_end_SOURCES = tests/unit/broker/test-session-end.c $(session_harness)

@@ -155,8 +155,7 @@ static int watch(struct session *session, event_callback_fn ready)
 	if (!session->reading || !session->death || session_open_outbox(session) || event_add(session->reading, NULL) ||
 	    event_add(session->death, NULL))
 		return error_set(-ENOMEM, "the broker is out of memory");
-	greeting_expect(session);
-	return 0;
+	return greeting_expect(session);
 }
 
 static void challenge(struct session *session)
@@ -202,11 +201,11 @@ void greeting_begin(struct session *session, event_callback_fn ready)
 	challenge(session);
 }
 
-void greeting_expect(struct session *session)
+int greeting_expect(struct session *session)
 {
 	static const struct timeval time = { .tv_sec = GREETING_SECONDS };
 
-	event_add(session->reading, &time);
+	return event_add(session->reading, &time) ? error_set(-ENOMEM, "the broker is out of memory") : 0;
 }
 
 /* ---- the greeting ---- */

@@ -30,8 +30,8 @@ struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int
  */
 void greeting_begin(struct session *session, event_callback_fn ready);
 
-/* Starts the time limit of the greeting, or starts it again. */
-void greeting_expect(struct session *session);
+/* Starts the time limit of the greeting, or starts it again. -ENOMEM with the error message set. */
+int greeting_expect(struct session *session);
 
 /*
  * Checks the answer to the challenge and welcomes the client. Returns 0, or the negative errno, with the error message

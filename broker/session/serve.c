@@ -161,8 +161,8 @@ static void session_read(struct session *session)
 		result = session->task ? proceed(session) : read_next(session, packet);
 	if (result == READ_PACKET)
 		session_wait(session);
-	else if (result == READ_NONE && session->state == SESSION_GREETING)
-		greeting_expect(session);
+	else if (result == READ_NONE && session->state == SESSION_GREETING && greeting_expect(session))
+		greeting_reject(session, -ENOMEM);
 }
 
 /* ---- discarding ---- */
