@@ -67,6 +67,7 @@ unit_tests = \
 	tests/unit/broker/test-acquire-fanout \
 	tests/unit/broker/test-dispatch-users \
 	tests/unit/broker/test-second-look \
+	tests/unit/broker/test-serve tests/unit/broker/test-serve-task \
 	tests/unit/broker/test-session \
 	tests/unit/broker/test-session-cut \
 	tests/unit/broker/test-session-death \
@@ -313,6 +314,9 @@ failing_ldflags = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,-
 	-Wl,--wrap=sodium_malloc,--wrap=event_new,--wrap=event_add
 tests_unit_broker_test_greeting_SOURCES = tests/unit/broker/test-greeting.c $(failing) $(session_harness)
 tests_unit_broker_test_greeting_LDFLAGS = $(failing_ldflags)
+tests_unit_broker_test_serve_SOURCES = tests/unit/broker/test-serve.c $(failing) $(session_harness)
+tests_unit_broker_test_serve_LDFLAGS = $(failing_ldflags)
+tests_unit_broker_test_serve_task_SOURCES = tests/unit/broker/test-serve-task.c $(session_harness)
 tests_unit_broker_test_workers_SOURCES = tests/unit/broker/test-workers.c $(failing)
 tests_unit_broker_test_workers_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_session_end_SOURCES = tests/unit/broker/test-session-end.c $(session_harness)
