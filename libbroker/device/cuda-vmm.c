@@ -534,6 +534,10 @@ static int next_again(int ordinal, const struct range *range, unsigned chunk, co
 	return rc;
 }
 
+/*
+ * Does not hold fixed_lock. The caller lets no other thread unmap or extend the mapping at ptr meanwhile (mapping.c,
+ * change_begin()). No other thread knows the new range before this function returns.
+ */
 int cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **result)
 {
 	struct range range, again;

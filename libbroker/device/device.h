@@ -139,7 +139,10 @@ struct device {
 	 * descriptor: opens the chunk; stays the caller's.
 	 */
 	int (*extend)(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size);
-	/* Maps the memory of map()'s mapping at ptr again, at other addresses. Each mapping must be closed. */
+	/*
+	 * Maps the memory of map()'s mapping at ptr again, at other addresses. Each mapping must be closed. The caller
+	 * neither closes nor extends the mapping at ptr in another thread meanwhile.
+	 */
 	int (*map_again)(int ordinal, const void *ptr, bool writable, void **again);
 	int (*make_writable)(int ordinal, void *ptr); /* makes a read-only mapping writable, at the same address */
 	/* Ends one open() or map(). Waits for all work of the process on the device. */
