@@ -25,6 +25,7 @@ unit_tests = \
 	tests/unit/broker/test-configuration \
 	tests/unit/broker/test-connections \
 	tests/unit/broker/test-create-queue \
+	tests/unit/broker/test-creation tests/unit/broker/test-creation-creator \
 	tests/unit/broker/test-deadlines \
 	tests/unit/broker/test-delegation \
 	tests/unit/broker/test-discard \
@@ -312,6 +313,9 @@ session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-
 failing = tests/unit/broker/failing.c tests/unit/broker/failing.h
 failing_ldflags = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray \
 	-Wl,--wrap=sodium_malloc,--wrap=event_new,--wrap=event_add
+tests_unit_broker_test_creation_SOURCES = tests/unit/broker/test-creation.c $(failing) $(session_harness)
+tests_unit_broker_test_creation_LDFLAGS = $(failing_ldflags)
+tests_unit_broker_test_creation_creator_SOURCES = tests/unit/broker/test-creation-creator.c $(session_harness)
 tests_unit_broker_test_greeting_SOURCES = tests/unit/broker/test-greeting.c $(failing) $(session_harness)
 tests_unit_broker_test_greeting_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_serve_SOURCES = tests/unit/broker/test-serve.c $(failing) $(session_harness)
