@@ -525,6 +525,24 @@ static void invariant_5_what_is_discarded_takes_the_share(void **state)
 	part_and_end(&peer);
 }
 
+/* What could not be discarded is tried again by a timer, which ends when the socket is read. */
+static void test_no_timer_is_left_when_all_is_discarded(void **state)
+{
+	static const struct timeval later = { .tv_sec = 60 };
+	struct peer peer = join();
+	struct session *session = session_of(&peer);
+
+	(void)state;
+	session_disconnect(session, "for a test");
+	EXPECT_SOON(session->discarding);
+	assert_int_equal(event_add(session->reading, &later), 0);
+	event_active(session->reading, EV_TIMEOUT, 0);
+	event_base_loop(broker.base, EVLOOP_NONBLOCK);
+	assert_false(event_pending(session->reading, EV_TIMEOUT, NULL));
+	assert_true(event_pending(session->reading, EV_READ, NULL));
+	part_and_end(&peer);
+}
+
 /* ---- what comes first ---- */
 
 static unsigned expiries;
@@ -629,6 +647,7 @@ int main(void)
 		SERVE(test_a_hang_up_is_no_disconnection),
 		SERVE(test_a_disconnected_client_sees_the_end_and_is_not_read),
 		SERVE(invariant_5_what_is_discarded_takes_the_share),
+		SERVE(test_no_timer_is_left_when_all_is_discarded),
 		SERVE(test_work_that_is_due_comes_before_reading),
 		SERVE(test_nothing_is_read_after_the_hang_up),
 		SERVE(test_an_end_goes_on_when_it_is_served),
