@@ -203,7 +203,8 @@ static int issue_check(const struct session *session, const struct wire_issue *i
  * Checks whether a ticket may be issued for the buffer. A process that redeems a ticket maps the whole allocation, so a
  * ticket for another user needs an allocation with no other buffer in it. *parts: the caller must keep other buffers
  * out of the allocation from now on (registry_part()). A ticket for whoever has it is issued in any case, because the
- * owner's processes may redeem it; delegation_check() refuses a process of another user if the allocation has other buffers then.
+ * owner's processes may redeem it; delegation_check() refuses a process of another user if the allocation has other
+ * buffers then.
  */
 static int issue_may_part(const struct wire_issue *issue, const struct buffer *buffer, bool *parts)
 {

@@ -135,7 +135,8 @@ static void by_request_leave(struct wait *wait)
 		HASH_DEL(wait->broker->waiting->by_request, wait);
 }
 
-int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key, int timeout_ms)
+int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key,
+	       int timeout_ms)
 {
 	struct waiter *waiter = waiter_get(broker, key.session);
 

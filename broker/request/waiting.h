@@ -31,8 +31,10 @@ struct waiting {
 	struct wait       *by_request; /* all waits, by session and request */
 	unsigned           count;      /* number of all waits */
 	bool               stopping;   /* waiting_forget_all() is ending the waits; waits for a name are then refused */
-	struct name_queue *names;      /* table of queues, by name: the acquires that wait for that name. Owned by name-waits.c */
-	struct name_queue *waking;     /* list of the queues whose name has appeared, and whose waits are to be answered. Owned by name-waits.c */
+	/* table of queues, by name: the acquires that wait for that name. Owned by name-waits.c */
+	struct name_queue *names;
+	/* list of the queues whose name has appeared, and whose waits are to be answered. Owned by name-waits.c */
+	struct name_queue *waking;
 	struct drain_wait *drains;     /* table of all drains that wait, by the buffer's serial. Owned by drains.c */
 };
 
@@ -83,7 +85,8 @@ struct wait {
 };
 
 /* Begins the wait of the request `key`. timeout_ms: time limit; below 0: none. -ENOMEM. */
-int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key, int timeout_ms);
+int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key,
+	       int timeout_ms);
 
 /* Returns the id of the session that waits; 0: the broker. */
 uint64_t wait_session(const struct wait *wait);
@@ -95,9 +98,9 @@ struct session *wait_listener(const struct wait *wait);
 void wait_leave(struct wait *wait);
 
 /*
- * Ends one wait of the session whose time is over, or for which no timer can be set, and refuses the request. Returns false if there is none. The timer
- * of the session's deadlines does not call this itself, but session_owe(), so that thousands of requests that expire at
- * the same time are ended in the share of their user.
+ * Ends one wait of the session whose time is over, or for which no timer can be set, and refuses the request. Returns
+ * false if there is none. The timer of the session's deadlines does not call this itself, but session_owe(), so that
+ * thousands of requests that expire at the same time are ended in the share of their user.
  */
 bool waiting_expire(struct broker *broker, uint64_t session);
 

@@ -29,7 +29,8 @@
 #define GREETING_SECONDS 10
 #define DESCRIPTORS      2 /* charged for a session: its socket and its pidfd */
 
-_Static_assert(DESCRIPTORS == OUTBOX_UNREAD, "what the kernel holds for sessions is no more than what they are charged with");
+_Static_assert(DESCRIPTORS == OUTBOX_UNREAD,
+	       "what the kernel holds for sessions is no more than what they are charged with");
 
 /* ---- refusing ---- */
 
@@ -43,8 +44,9 @@ static void refusal_send(struct broker *broker, int fd, int error, const struct 
 	broker_publish(broker);
 	wire_refuse(&message, 0, error, error_text());
 	socket_send(fd, &message, -1, MSG_DONTWAIT);
-	event_happened(broker, &(struct broker_event){
-				       .kind = EVENT_CONNECTION_REFUSED, .error = error, .actor = *who, .text = error_text() });
+	event_happened(broker,
+		       &(struct broker_event){
+			       .kind = EVENT_CONNECTION_REFUSED, .error = error, .actor = *who, .text = error_text() });
 }
 
 void connection_refuse(struct broker *broker, int fd, int error)
@@ -220,9 +222,10 @@ static int check(struct session *session, const struct wire_message *message, co
 					  "after a fork");
 	/* CUDA IPC refuses to open a handle in a process with the exporter's pid (facts.md) */
 	if (message->hello.pid == (uint32_t)getpid() && export_of(session->broker->memory->exported)->pid_matters)
-		return error_set(-EPROTO, "the client is process %u in its container, as the broker is outside of it, and CUDA IPC takes the two "
-					 "for one: start the client anew, so that it gets another number (docker run --init), or the broker with "
-					 "--export vmm",
+		return error_set(-EPROTO,
+				 "the client is process %u in its container, as the broker is outside of it, and CUDA "
+				 "IPC takes the two for one: start the client anew, so that it gets another number "
+				 "(docker run --init), or the broker with --export vmm",
 				 message->hello.pid);
 	return charge_take(&session->charge, session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
 }

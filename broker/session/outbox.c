@@ -133,8 +133,10 @@ int outbox_check(struct outbox *box, unsigned descriptors)
 	if (!wait)
 		return 0;
 	if (box->descriptors + wait > DESCRIPTORS_MAX)
-		return error_set(-EDQUOT, "%u descriptors of memory and timelines wait for this process to read them, %u more would, and it may "
-				 "leave %u unread: acquire fewer buffers at once", box->descriptors, wait, DESCRIPTORS_MAX);
+		return error_set(-EDQUOT,
+				 "%u descriptors of memory and timelines wait for this process to read them, %u more "
+				 "would, and it may leave %u unread: acquire fewer buffers at once",
+				 box->descriptors, wait, DESCRIPTORS_MAX);
 	error = charge_take(&charge, box->owner.accounting, box->owner.uid, RESOURCE_DESCRIPTORS, wait);
 	charge_release(&charge, box->owner.accounting);
 	return error;

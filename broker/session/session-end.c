@@ -141,7 +141,8 @@ static void tell_of_end(struct session *session, bool maps)
 	struct broker_event event = { .kind = EVENT_DEATH, .actor = SESSION_PARTY(session) };
 
 	if (!maps) {
-		log_detail("session %llu (pid %d, %s) left", (unsigned long long)session->id, session->pid, session->command);
+		log_detail("session %llu (pid %d, %s) left", (unsigned long long)session->id, session->pid,
+			   session->command);
 		return;
 	}
 	event.detail = HASH_COUNT(session->mappings.by_id);

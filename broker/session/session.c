@@ -101,7 +101,9 @@ void session_send(struct session *session, const struct wire_message *message, i
 
 int session_check_descriptors(struct session *session, unsigned descriptors)
 {
-	return session->fd >= 0 && session->state != SESSION_DISCONNECTED ? outbox_check(&session->outbox, descriptors) : 0;
+	return session->fd >= 0 && session->state != SESSION_DISCONNECTED ?
+		       outbox_check(&session->outbox, descriptors) :
+		       0;
 }
 
 void session_done(struct session *session, uint64_t request, int fd)

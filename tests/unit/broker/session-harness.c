@@ -165,9 +165,9 @@ static bool broker_drains(void)
 	/* descriptors that a thread has closed stay charged until the loop has read its report */
 	for (int tries = 0; tries < PATIENCE_MS && (!is_idle || broker.discard->pending); tries++)
 		run_pass();
-	return is_idle && !broker.sessions->by_id && !greeting() && !broker.waiting->count && broker_balanced(&broker) &&
-	       !broker.accounting->accounts && !broker.registry->mapping_count && fair_queue_is_empty(broker.queue) &&
-	       !broker.queue->waiting.users;
+	return is_idle && !broker.sessions->by_id && !greeting() && !broker.waiting->count &&
+	       broker_balanced(&broker) && !broker.accounting->accounts && !broker.registry->mapping_count &&
+	       fair_queue_is_empty(broker.queue) && !broker.queue->waiting.users;
 }
 
 int harness_teardown(void **state)
