@@ -21,9 +21,10 @@
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
 
 /*
- * Grants the buffer to the session and sends the GRANT. ticket: the ticket that is redeemed, which gets a mapping that
- * other acquires of the session do not share; NULL: none. waited_since: time when a request that waited was received
- * (acquire_waited()); 0: the request did not wait.
+ * Grants the buffer to the session and sends the GRANT. Makes no check of the buffer's mode. ticket: the ticket that
+ * the session redeems; its grant gets a mapping that other acquires of the session do not share. NULL: the grant is by
+ * the mode. waited_since: time when the request was received, if it waited for its name (acquire_waited()); 0: it did
+ * not.
  */
 static int grant_give(struct session *session, uint64_t request, struct buffer *buffer, unsigned device,
 		      unsigned rights, const struct ticket *ticket, uint64_t waited_since)
@@ -62,7 +63,10 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	return 0;
 }
 
-/* Refuses a buffer of another owner than the acquire asks for. */
+/*
+ * Returns 0, or -EPERM if the buffer's owner is not the user that the acquire expects, or not one that GPUB_MINE
+ * allows.
+ */
 static int check_owner(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
 {
 	if (acquire->expects && acquire->owner != buffer->owner)
@@ -89,7 +93,9 @@ static int check_rights(const struct session *session, unsigned rights, const st
 			 buffer->name, buffer->owner, session->who.uid);
 }
 
-/* Grants the buffer of a name, after the checks of owner and rights. buffer: has the name; NULL: none has. */
+/*
+ * Checks owner and rights, and grants the buffer. buffer: the buffer with the name acquire->name; NULL: there is none.
+ */
 static int grant_named(struct session *session, uint64_t request, const struct wire_acquire *acquire,
 		       struct buffer *buffer, uint64_t waited_since)
 {
@@ -134,7 +140,10 @@ int acquire_redeem(struct session *session, const struct wire_message *message)
 	if (!rights)
 		return error_set(-EROFS, "the ticket is for writing, and '%s' is sealed: ask for one to read",
 				 buffer->name);
-	/* with a mapping of its own, so that a CLOSED that crosses the answer does not end what the ticket gave */
+	/*
+	 * the ticket gets a mapping of its own, so that a CLOSED that crosses the GRANT does not end what the ticket
+	 * gave
+	 */
 	return grant_give(session, message->request, buffer, redeem->device, rights, &redeem->ticket, 0);
 }
 
@@ -178,8 +187,8 @@ int acquire_named(struct session *session, const struct wire_message *message)
 }
 
 /*
- * Counts and ignores the CLOSED of a mapping that is not the session's own: no session can end another one's mapping
- * (invariant 3).
+ * Ends or orphans the mapping that the CLOSED names. If the session has no such mapping, the CLOSED is only counted,
+ * because no session can end another session's mapping (invariant 3).
  */
 int acquire_closed(struct session *session, const struct wire_message *message)
 {
@@ -198,7 +207,10 @@ int acquire_closed(struct session *session, const struct wire_message *message)
 	return 0;
 }
 
-/* Ends a grant. Frees no memory, because the mapping stays, but the range may then serve the owner's next buffer. */
+/*
+ * Ends the grant that the QUIESCED names. Frees no memory, because the mapping stays, but the buffer's range may then
+ * serve the owner's next buffer.
+ */
 int acquire_quiesced(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;

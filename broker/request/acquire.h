@@ -16,21 +16,22 @@
 struct mapping;
 struct session;
 
-int acquire_named(struct session *session, const struct wire_message *message); /* ACQUIRE */
+int acquire_named(struct session *session, const struct wire_message *message); /* handler of ACQUIRE */
 int acquire_redeem(struct session *session, const struct wire_message *message);
 int acquire_rights(struct session *session, const struct wire_message *message);
 int acquire_closed(struct session *session, const struct wire_message *message);
 int acquire_quiesced(struct session *session, const struct wire_message *message);
 
 /*
- * Answers an ACQUIRE that waited for its name, when a buffer of the name is LIVE: grants or refuses the buffer. since:
+ * Answers an ACQUIRE that waited for its name: grants the LIVE buffer of the name to the session, or refuses. since:
  * time when the request was received, as now_ns(CLOCK_MONOTONIC).
  */
 void acquire_waited(struct session *session, uint64_t request, const struct wire_acquire *acquire, uint64_t since);
 
 /*
- * The registry's notice hook: sends a NOTICE to the session of the mapping. The buffer with that serial has lost its
- * name or has another one. serial 0: the session is to close the whole mapping. context: the broker.
+ * The registry's notice hook: sends a NOTICE to the session that has the mapping. serial: that of a buffer in the
+ * mapping's allocation that has lost its name or has got another serial; 0: the NOTICE asks the session to close the
+ * whole mapping. context: the broker.
  */
 void acquire_notice(void *context, struct mapping *mapping, uint64_t serial);
 

@@ -21,7 +21,10 @@
 #define LOOK_MS     100
 #define LOOK_MAX_MS 1000
 
-/* Limit: oldest creates of a queue among which the next to try is searched. Bounds the cost of a wake. */
+/*
+ * Largest number of creates of a queue, from the oldest on, that a wake looks at to find the next to try. Bounds the
+ * cost.
+ */
 #define PASS_MAX 64
 
 struct queue_key {
@@ -31,21 +34,21 @@ struct queue_key {
 
 _Static_assert(sizeof(struct queue_key) == 8, "keys are compared as bytes: no padding");
 
-/* The creates of one user that wait for memory of one device. Exists while there is one. */
+/* The creates of one user that wait for memory of one device. Exists while at least one waits. */
 struct create_queue {
 	struct queue_key     key;
-	struct create_waits *among; /* the queues of the device */
-	struct create_wait  *waits; /* the oldest first */
-	struct create_wait  *trying; /* the create in waits that tries to get its memory now; NULL: none */
-	uint64_t             woken; /* number of the last create_wake() that looked at this queue */
+	struct create_waits *among; /* all queues of the device */
+	struct create_wait  *waits; /* list of the creates, the oldest first */
+	struct create_wait  *trying; /* the create of the list `waits` that tries to get its memory now; NULL: none */
+	uint64_t             woken; /* value of creates->wakes when create_wake() last looked at this queue */
 	UT_hash_handle       hh;    /* in creates->by_key */
 	struct create_queue *prev, *next; /* in among->queues */
 };
 
 struct create_wait {
-	struct wait                wait;  /* the first member: see create_end() */
+	struct wait                wait;  /* the first member, because create_end() casts */
 	struct create_queue       *queue;
-	uint64_t                   span;  /* bytes that the create needs */
+	uint64_t                   span;  /* bytes of memory that the create needs */
 	const struct create_hooks *hooks;
 	void                      *context;
 	struct create_wait        *prev, *next; /* in queue->waits */
@@ -82,10 +85,13 @@ static void looked(struct job *job)
 	if (waits->look)
 		look_later(waits);
 	create_wake(broker, waits->device);
-	broker_changed(broker); /* the last job of a broker that stops may have been this one */
+	broker_changed(broker); /* a stopping broker checks whether it is done, and this job may have been its last */
 }
 
-/* Asks the device how much memory it has free, unless it has not answered the last question: it may hang. */
+/*
+ * Asks the device how much memory it has free. Asks nothing if the device, which may hang, has not answered the last
+ * question yet.
+ */
 static void on_look(evutil_socket_t fd, short what, void *argument)
 {
 	struct create_waits *waits = argument;
@@ -106,7 +112,10 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
 	workers_submit(waits->broker->workers, job);
 }
 
-/* Starts asking the device at intervals, unless that has been started. Returns -1 if there is no memory. */
+/*
+ * Starts the timer by which the device is asked at intervals for its free memory, unless the timer runs. Returns -1 if
+ * there is no memory for the timer.
+ */
 static int look_begin(struct broker *broker, unsigned device)
 {
 	struct create_waits *waits = &broker->creates->device[device];
@@ -175,7 +184,10 @@ static bool may_be_passed(const struct create_wait *wait)
 	return pool_needs_others(queue->among->broker, queue->key.device, queue->key.uid, wait->span);
 }
 
-/* Returns the create to try next: the first that may get enough memory, if all before it may be passed. NULL: none. */
+/*
+ * Returns the create of the queue to try next: the first for which there may be enough memory, if creates of the user
+ * may pass all that are before it. NULL: none.
+ */
 static struct create_wait *queue_next(const struct create_queue *queue)
 {
 	struct create_wait *wait = queue->waits;
@@ -196,8 +208,8 @@ static void try(struct create_wait *wait)
 }
 
 /*
- * A try may end at once and free its queue, so the list is read from its beginning after each try. create_queue.woken
- * keeps a queue from being looked at twice.
+ * Reads the list of queues from its beginning after each try, because a try may end at once and free its queue.
+ * create_queue.woken keeps this call from looking at a queue twice.
  */
 void create_wake(struct broker *broker, unsigned device)
 {
@@ -232,7 +244,7 @@ bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid)
 
 /* ---- a wait ---- */
 
-/* Moves this user's queue behind those of the other users, because its first create has ended. */
+/* Moves a user's queue behind those of the other users. Called when the first create of the queue ends. */
 static void queue_advance(struct create_queue *queue)
 {
 	DL_DELETE(queue->among->queues, queue);
@@ -254,8 +266,8 @@ static void wait_drop(struct create_wait *wait)
 }
 
 /*
- * Ends a wait without memory, or, if its create is trying, leaves the end to create_wait_failed() or
- * create_wait_over(). The caller then wakes later creates, which may need less memory.
+ * Ends a wait without memory. If the create is trying to get its memory, only marks the wait as over, and leaves the
+ * end to create_wait_failed() or create_wait_over(). The caller then wakes later creates, which may need less memory.
  */
 static void wait_expire(struct create_wait *wait)
 {
@@ -269,7 +281,10 @@ static void wait_expire(struct create_wait *wait)
 	hooks->expire(context);
 }
 
-/* A session may end many creates. Other creates are woken only after all have ended, by create_wake_forgotten(). */
+/*
+ * The function end() of struct wait_kind. If the session ends, which may end many creates, does not wake other creates:
+ * create_wake_forgotten() does when all have ended.
+ */
 static void create_end(struct wait *wait, bool expired)
 {
 	struct create_waits *waits = ((struct create_wait *)wait)->queue->among;
@@ -326,7 +341,10 @@ free_wait:
 	return error;
 }
 
-/* Has a later create of the queue try, because memory that is too little for this create may be enough for that one. */
+/*
+ * Also has a later create of the queue try, because memory that is too little for this create may be enough for a later
+ * one.
+ */
 void create_wait_failed(struct create_wait *wait)
 {
 	struct create_queue *queue = wait->queue;

@@ -31,9 +31,10 @@
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS)
 
-#define SAME_ADDRESS_GROWTH 16u /* limit: reserve / size with GPUB_SAME_ADDRESS; addresses are few (invariant 5) */
+/* largest reserve / size of a buffer with GPUB_SAME_ADDRESS: a reserve takes addresses, which are few (invariant 5) */
+#define SAME_ADDRESS_GROWTH 16u
 
-/* A create from its request to its answer. */
+/* State of a create from its request to its answer. */
 struct creation {
 	struct broker *broker;
 	struct buffer *buffer;
@@ -42,7 +43,9 @@ struct creation {
 	struct creation_order order;
 };
 
-/* Makes the event of a create that has ended. session: who asked; NULL: the session has ended, or the broker asked. */
+/*
+ * Makes the event of a create that has ended. session: the session that asked; NULL: it has ended, or the broker asked.
+ */
 static void creation_tell(const struct creation *creation, const struct session *session, int error, const char *text)
 {
 	const struct buffer *buffer = creation->buffer;
@@ -114,7 +117,7 @@ static void creation_succeed(struct creation *creation)
 	broker_changed(broker);
 }
 
-/* provision.done(): the allocation has its memory, or will not get it (error). */
+/* Ends the create when its allocation has got its memory, or will not get it (error). Called as provision.done(). */
 static void creation_provided(struct provision *provision, int error, const char *text)
 {
 	struct creation *creation = (struct creation *)((char *)provision - offsetof(struct creation, provision));
@@ -247,7 +250,10 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 		return 0;
 	}
 	broker->counters.buffers_recycled++;
-	registry_live(broker->registry, buffer); /* cannot fail, since a buffer with GPUB_SAME_ADDRESS is never here */
+	/*
+	 * registry_live() cannot fail here: it fails only with GPUB_SAME_ADDRESS, whose allocation is always a new one
+	 */
+	registry_live(broker->registry, buffer);
 	creation_succeed(creation);
 	return 0;
 abandon:

@@ -3,8 +3,8 @@
  * creation.h - creates a buffer: checks the request, enters the buffer in the registry, has the device's thread make
  * the memory, or lets the create wait for memory (create-queue.h).
  *
- * Owns a create from creation_begin() to its answer. Each create gets exactly one answer. Keeps the ids of sessions and
- * not pointers, because a session may have ended when the device is done.
+ * Owns a create from creation_begin() to its answer. Each create gets exactly one answer. A create keeps the id of its
+ * session and not a pointer, because the session may have ended when the device is done.
  */
 #ifndef GPUB_CREATION_H
 #define GPUB_CREATION_H
@@ -20,19 +20,20 @@ struct wire_message;
 /* The handler of CREATE. */
 int creation_request(struct session *session, const struct wire_message *message);
 
-/* Who asked for a create, and how the create is answered. */
+/* Says who asked for a create, and how the create is answered. */
 struct creation_order {
 	uint64_t session;    /* id of the session to answer; 0: the broker itself asked */
-	uint64_t request;    /* number of that session's request */
+	uint64_t request;    /* number that the session gave its request */
 	int      timeout_ms; /* how long the create may wait for memory; 0: not at all; below 0: for ever */
-	void (*done)(void *context, int error, const char *text); /* gets the result; NULL: the session is answered */
-	void    *context;    /* for done() */
+	/* called with the result, in place of an answer to the session; NULL: the session is answered */
+	void (*done)(void *context, int error, const char *text);
+	void    *context;    /* first argument of done() */
 };
 
 /*
- * Begins a create. Fills the members of spec that the session and the size decide. Returns 0 if the create is answered
- * now or later, as the order says. Returns a negative errno with the error message set if the create is refused at
- * once; the order is not answered then.
+ * Begins a create. Fills in those members of spec that follow from the session and the size. Returns 0 if the create is
+ * answered now or later, as the order says. Returns a negative errno with the error message set if the create is
+ * refused at once; the order is not answered then.
  */
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order);
 

@@ -21,18 +21,19 @@
 #include "common/now.h"
 #include "common/tables.h"
 
-/* A user whose buffers have tickets that can be redeemed once. Exists while there is a note of one. */
+/* A user whose buffers have tickets that can be redeemed once. Exists while there is a note of such a ticket. */
 struct issuer {
 	uid_t            uid;
-	unsigned         count; /* number of notes */
-	struct deadlines terms; /* of the notes whose ticket expires */
+	unsigned         count; /* number of notes of the user's tickets */
+	struct deadlines terms; /* expiries of the noted tickets that have one */
 	UT_hash_handle   hh;    /* in delegation->issuers */
 };
 
 /* The note of a ticket that can be redeemed once, and has not been redeemed. */
 struct once {
-	struct deadline    expires; /* its ms is 0: never. The first member: see once_drop_expired() */
-	uint8_t            id[16];  /* of the ticket */
+	/* expiry of the ticket; its ms is 0: never. The first member, because once_drop_expired() casts */
+	struct deadline    expires;
+	uint8_t            id[16];  /* id of the ticket */
 	struct delegation *among;
 	struct issuer     *issuer;
 	struct buffer     *buffer;
@@ -56,7 +57,7 @@ void delegation_deinit(struct delegation *delegation)
 	delegation->key = NULL;
 }
 
-/* The clock of a ticket's expiry. It runs while the machine is suspended, and cannot be set. */
+/* The clock of a ticket's expiry: this clock also runs while the machine is suspended, and nobody can set it. */
 #define CLOCK_OF_TICKETS CLOCK_BOOTTIME
 
 static bool is_past(uint64_t expires_ms)
@@ -106,7 +107,10 @@ static void once_drop(struct once *once, struct accounting *accounting)
 	free(once);
 }
 
-/* Drops up to 2 expired notes of the user, for each ticket that is issued, so that they do not use up its quota. */
+/*
+ * Drops up to 2 expired notes of the user. Called for each ticket that is issued, so that expired notes do not use up
+ * the user's quota.
+ */
 static void once_drop_expired(struct broker *broker, uid_t owner)
 {
 	for (int i = 0; i < 2; i++) {
@@ -121,7 +125,7 @@ static void once_drop_expired(struct broker *broker, uid_t owner)
 	}
 }
 
-/* Charges the buffer's owner for the note and enters it in all tables. On failure does neither. */
+/* Charges the buffer's owner for the note, and enters the note in all tables. On failure neither charges nor enters. */
 static int once_enter(struct once *once, struct accounting *accounting)
 {
 	struct delegation *delegation = once->among;
@@ -201,10 +205,10 @@ static int issue_check(const struct session *session, const struct wire_issue *i
 
 /*
  * Checks whether a ticket may be issued for the buffer. A process that redeems a ticket maps the whole allocation, so a
- * ticket for another user needs an allocation with no other buffer in it. *parts: the caller must keep other buffers
- * out of the allocation from now on (registry_part()). A ticket for whoever has it is issued in any case, because the
- * owner's processes may redeem it; delegation_check() refuses a process of another user if the allocation has other
- * buffers then.
+ * ticket for another user needs an allocation with no other buffer in it. Sets *parts to true if the caller must keep
+ * other buffers out of the allocation from now on (registry_part()). A ticket for any user is issued in any case,
+ * because the owner's processes may redeem it; delegation_check() refuses a process of another user if the allocation
+ * has other buffers then.
  */
 static int issue_may_part(const struct wire_issue *issue, const struct buffer *buffer, bool *parts)
 {
@@ -248,7 +252,10 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 
 /* ---- redeeming ---- */
 
-/* Counts and reports a ticket that is refused. Returns error with the message set. counter: for the reason. */
+/*
+ * Counts the refusal of a ticket and makes an event of it. Sets the error message and returns `error`. counter: the
+ * counter for this reason of refusals.
+ */
 static int ticket_refuse(struct session *session, uint64_t *counter, int error, const char *text)
 {
 	const struct counters *counters = &session->broker->counters;
@@ -264,7 +271,10 @@ static int ticket_refuse(struct session *session, uint64_t *counter, int error, 
 	return error_set(error, "%s", text);
 }
 
-/* Checks the stamp, which must be done first, because a forged ticket's other fields mean nothing. */
+/*
+ * Checks the ticket's stamp. The caller does this before all other checks, because the other fields of a forged ticket
+ * mean nothing.
+ */
 static int check_stamp(struct session *session, const struct ticket *ticket)
 {
 	struct broker *broker = session->broker;

@@ -20,37 +20,40 @@ struct buffer;
 struct session;
 
 struct delegation {
-	uint8_t       *key;     /* stamps tickets; from sodium_malloc() */
-	struct once   *once;    /* all notes, by the ticket's id */
-	struct issuer *issuers; /* users with notes, by uid */
+	uint8_t       *key;     /* secret key that stamps tickets, in memory of sodium_malloc() */
+	struct once   *once;    /* table of all notes of tickets that can be redeemed once, by the ticket's id */
+	struct issuer *issuers; /* table of the users whose buffers have notes, by uid */
 };
 
-int delegation_init(struct delegation *delegation); /* -ENOMEM */
+int delegation_init(struct delegation *delegation); /* returns 0 or -ENOMEM with the error message set */
 void delegation_deinit(struct delegation *delegation);
 
 /*
- * Makes a ticket for a LIVE buffer. -EACCES: the session is neither the owner's nor an admin's; -EINVAL; -EROFS: the
- * buffer is sealed and the ticket is for writing; -EBUSY: the ticket is for another user, and other buffers of the
- * owner are in the same memory; -EDQUOT: the owner has too many tickets that can be redeemed once; -ENOENT, -ENOMEM.
- * *ticket is untouched on failure.
+ * Makes a ticket for a LIVE buffer in *ticket, which is untouched on failure. -EACCES: the session is neither the
+ * owner's nor an admin's; -EINVAL: rights or lifetime are out of range; -EROFS: the buffer is sealed and the ticket is
+ * for writing; -EBUSY: the ticket is for another user, and other buffers of the owner are in the buffer's allocation;
+ * -EDQUOT: the owner has too many tickets that can be redeemed once; -ENOENT: no LIVE buffer has the name; -ENOMEM.
  */
 int delegation_issue(struct session *session, const struct wire_issue *issue, struct ticket *ticket);
 
 /*
- * Sets *buffer to the buffer that the session may acquire by the ticket. Refusals are counted by their reason:
- * -EKEYREJECTED: forged, from another broker, for another user, or redeemed already; -EKEYEXPIRED; -ESTALE: the buffer
- * is gone or has another owner. Not counted: -EBUSY: the session is another user's, and other buffers of the owner are
- * in the same memory.
+ * Checks a ticket that the session wants to redeem, and sets *buffer to its buffer. Refusals with these errors are
+ * counted by their reason: -EKEYREJECTED: the ticket is forged, from another broker, for another user, or redeemed
+ * already; -EKEYEXPIRED: it has expired; -ESTALE: the buffer is gone or has another owner. Not counted: -EBUSY: the
+ * session is another user's, and other buffers of the owner are in the buffer's allocation.
  */
 int delegation_check(struct session *session, const struct ticket *ticket, struct buffer **buffer);
 
 /*
- * Counts a ticket as redeemed. A ticket that can be redeemed once is void from then on. If the session is another
- * user's, no other buffer will share the buffer's memory.
+ * Counts a ticket as redeemed. A ticket that can be redeemed once is void from then on. If the session's user does not
+ * own the buffer, keeps other buffers out of the buffer's allocation from now on.
  */
 void delegation_spend(struct session *session, const struct ticket *ticket, struct buffer *buffer);
 
-/* Revokes the buffer's tickets that can be redeemed once. Also the registry's forget hook. context: the broker. */
+/*
+ * Revokes the buffer's tickets that can be redeemed once. Also called as the registry's forget hook. context: the
+ * broker.
+ */
 void delegation_forget(void *context, struct buffer *buffer);
 
 #endif

@@ -35,15 +35,18 @@ static int snapshot(struct session *session, const struct wire_message *message)
 
 /* ---- the table ---- */
 
-/* What the broker does with a message of a client. */
+/* What the broker does with one type of a client's messages. */
 struct row {
-	/* Does what the message asks for, and answers. Negative errno with the error message set: nothing was done. */
+	/*
+	 * Does what the message asks for, and answers. Returns 0, or a negative errno with the error message set if
+	 * nothing was done. NULL: clients may not send messages of this type.
+	 */
 	int (*handle)(struct session *session, const struct wire_message *message);
-	/* The kind of event that a refusal makes, with the name of the buffer; 0: no event. */
+	/* Kind of the event, with the name of the buffer, that is made when the request is refused; 0: no event. */
 	enum event_kind refused;
-	/* Offset in the message of the size that was asked for, which the event shows; 0: the message has none. */
+	/* Offset of the requested size in struct wire_message, for the event; 0: the request has no size. */
 	size_t bytes_at;
-	/* Makes the event of a refusal in place of `refused`; NULL: `refused` says the event. */
+	/* Makes the event of a refusal, if `refused` alone cannot describe it; NULL: the event is of kind `refused`. */
 	void (*tell)(struct session *session, const struct wire_message *message, int error, const char *text);
 };
 
@@ -77,7 +80,7 @@ static const struct row rows[WIRE_TYPES] = {
 
 /* ---- one message ---- */
 
-/* Whether the session may send a message of that type now. */
+/* Returns true if the session may send a message of the type in its present state. */
 static bool is_in_place(const struct session *session, unsigned type)
 {
 	unsigned traits = wire_row(type)->traits;

@@ -13,7 +13,10 @@
 struct session;
 struct wire_message;
 
-/* The session's hook (session_hooks). -EPROTO with the error message set: the message breaks the protocol. */
+/*
+ * Handles one message of a client; a hook of struct session_hooks. Returns 0, also if the request is refused. -EPROTO
+ * with the error message set: the message breaks the protocol.
+ */
 int dispatch_message(struct session *session, const struct wire_message *message);
 
 #endif

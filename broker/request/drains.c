@@ -14,13 +14,13 @@
 #include "waiting.h"
 
 struct drain_wait {
-	struct wait    wait;   /* the first member: see drain_end() */
-	uint64_t       serial; /* of the buffer */
+	struct wait    wait;   /* the first member, because drain_end() casts */
+	uint64_t       serial; /* serial of the buffer that is drained */
 	char           name[NAME_SIZE];
 	UT_hash_handle hh; /* in waiting->drains */
 };
 
-/* Takes the drain out and frees it. Returns the session to answer. NULL: none. */
+/* Takes the drain out of all tables and frees it. Returns the session to answer. NULL: the session gets no answer. */
 static struct session *drain_leave(struct drain_wait *drain)
 {
 	struct broker *broker = drain->wait.broker;
@@ -38,7 +38,7 @@ static void tell(struct session *session, enum event_kind kind, const char *name
 		       &(struct broker_event){ .kind = kind, .actor = SESSION_PARTY(session), .name = name });
 }
 
-/* Ends a drain, and refuses its request if the time is over. The buffer stays unlinked. */
+/* Ends a drain, and refuses its request if the time of the wait is over. The buffer stays unlinked. */
 static void drain_end(struct wait *wait, bool expired)
 {
 	struct drain_wait drain = *(struct drain_wait *)wait;

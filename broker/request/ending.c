@@ -15,7 +15,7 @@
 #include "manage.h"
 #include "waiting.h"
 
-/* Costs like those of enum fair_cost: the broker's processor time as measured, in units of one message. */
+/* Costs of work, like those of enum fair_cost: the broker's processor time as measured, in units of one message. */
 #define COST_TIMELINE_END 2
 #define COST_UNLINK       2 /* the unlink of an ephemeral buffer */
 
@@ -34,10 +34,10 @@ unsigned ending_silence(struct session *session)
 }
 
 /*
- * Ends one timeline of the session. Returns false if none is left. Timelines that the session writes end. If the
- * session died, timelines without a writer of buffers that the session created end too, because clients that wait for
- * these usually wait for the creator, and must not hang. If the creator left in order, timelines without a writer do
- * not end, because another session may be meant to write them.
+ * Ends one timeline of the session, and returns false if none is left to end. Ends the timelines that the session
+ * writes. If the session died, also ends timelines without a writer of buffers that the session created, because
+ * clients that wait for these usually wait for the creator, and must not hang. If the session left in order, timelines
+ * without a writer do not end, because another session may be meant to write them.
  */
 static bool end_a_timeline(struct session *session, bool died)
 {
@@ -59,8 +59,8 @@ static bool end_a_timeline(struct session *session, bool died)
 }
 
 /*
- * Unlinks one ephemeral buffer of the session. Returns false if none is left. A buffer that is still being made is
- * unlinked when it is made, because creation.c then checks whether its creator has ended.
+ * Unlinks one ephemeral buffer of the session. Returns false if none is left. Only takes a buffer that is still being
+ * made off the session's list: creation.c unlinks the buffer when it is made, because its creator has ended.
  */
 static bool unlink_an_ephemeral(struct session *session)
 {
@@ -115,16 +115,16 @@ static bool leave_step(struct session *session)
 	return false;
 }
 
-/* Frees nothing, because the task is a member of the session. */
+/* The task's drop(). Frees nothing, because the task is a member of the session. */
 static void leave_drop(struct session_task *task)
 {
 	(void)task;
 }
 
 /*
- * Begins the end of a session by LEAVE. The client says by it that all its mappings are closed and all its signals are
- * complete, so that its timelines have their last value. A late signal, on a stream that no close waits for, is still
- * possible; marks.c corrects the timeline's page then.
+ * Begins the end of a session by LEAVE. With LEAVE the client says that all its mappings are closed and all its signals
+ * are complete, so that its timelines have their last value. A late signal, on a stream that no close waits for, is
+ * still possible; marks.c corrects the timeline's page then.
  */
 int ending_leave(struct session *session, const struct wire_message *message)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ending.h - ends what a session has beside its mappings: requests that wait, timelines, ephemeral buffers. Also the
- * handler of LEAVE, by which a session ends in order.
+ * ending.h - ends what a session has beside its mappings: its requests that wait, its timelines, and its ephemeral
+ * buffers. Also has the handler of LEAVE, by which a client ends its session in order.
  *
  * Owns nothing. session/session-end.c ends the mappings.
  */
@@ -12,12 +12,13 @@
 
 struct session;
 
-int ending_leave(struct session *session, const struct wire_message *message); /* LEAVE */
+int ending_leave(struct session *session, const struct wire_message *message); /* handler of LEAVE */
 
 /*
- * The session's hooks (session_hooks). Each call does one piece of work and returns its cost in messages, or 0 if
- * nothing was left to do. expire refuses a request whose time is over. silence drops a request that waits. end ends a
- * timeline, or unlinks an ephemeral buffer of the session.
+ * Hooks of struct session_hooks. Each call does one piece of work and returns the cost of the work in messages (see
+ * fair-queue.h), or 0 if nothing was left to do. ending_expire() refuses one request whose time is over.
+ * ending_silence() drops one request that waits, without an answer. ending_end() ends one timeline, or unlinks one
+ * ephemeral buffer of the session.
  */
 unsigned ending_expire(struct session *session);
 unsigned ending_silence(struct session *session);

@@ -16,8 +16,8 @@
 #include "common/crash-point.h"
 
 /*
- * Returns the body of the GRANT that tells a session of its grant. place: the handle place in the board, or
- * WIRE_NO_HANDLE.
+ * Returns the body of the GRANT message for a grant. place: the mapping's handle place in the board, or WIRE_NO_HANDLE
+ * if the session has the handle already.
  */
 static struct wire_grant grant_of(const struct grant *grant, uint32_t place)
 {
@@ -42,7 +42,7 @@ static struct wire_grant grant_of(const struct grant *grant, uint32_t place)
 				    .reserve = allocation->reserved };
 }
 
-/* The handle must be in the board before the GRANT that names its place is sent. */
+/* The fence makes the handle readable in the board before the GRANT with its place is sent. */
 void grant_seal(struct session *session, const struct grant *grant)
 {
 	const struct wire_grant body = grant_of(grant, grant->mapping->place);
@@ -55,7 +55,7 @@ void grant_seal(struct session *session, const struct grant *grant)
 
 /*
  * Sends a MEMORY with a copy of the chunk's descriptor, which the client closes when it has mapped the chunk. offset:
- * of the chunk in the allocation, in bytes.
+ * byte offset of the chunk in its allocation.
  */
 static void chunk_send(struct session *session, const struct wire_grant *grant, const struct allocation *chunk,
 		       uint64_t offset)
@@ -69,7 +69,10 @@ static void chunk_send(struct session *session, const struct wire_grant *grant, 
 	session_send(session, &message, chunk->descriptor);
 }
 
-/* Sends the memory of the allocation that the session does not have. bytes: how much it has, from the beginning. */
+/*
+ * Sends a MEMORY for each part of the allocation that the session does not have yet. bytes: how many bytes of the
+ * allocation, from its beginning, the session has.
+ */
 static void memory_send(struct session *session, const struct wire_grant *grant, const struct allocation *allocation,
 			uint64_t bytes)
 {

@@ -14,12 +14,15 @@
 struct session;
 struct grant;
 
-/* Writes the sealed handle of a new mapping into the board. Called before grant_send(). */
+/*
+ * Seals the allocation's handle for the session of a new mapping, and writes it into the mapping's handle place in the
+ * board. Called before grant_send().
+ */
 void grant_seal(struct session *session, const struct grant *grant);
 
 /*
- * Sends the GRANT, after the MEMORY messages that the client needs. fresh: the mapping is new to the session. bytes:
- * how much of the allocation, from its beginning, the session has already; 0: nothing.
+ * Sends the GRANT, after the MEMORY messages that the client needs. fresh: the grant's mapping is new to the session.
+ * bytes: how many bytes of the allocation, from its beginning, the session has received already.
  */
 void grant_send(struct session *session, uint64_t request, const struct grant *grant, bool fresh, uint64_t bytes);
 

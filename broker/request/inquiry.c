@@ -15,7 +15,8 @@
 #include "common/error.h"
 #include "common/now.h"
 
-#define ASKED_MAX 16 /* limit in a pass: sessions asked, timelines read, REFRESHes answered */
+/* largest number, in a pass of the loop, of sessions asked, of timelines read, and of REFRESHes answered */
+#define ASKED_MAX 16
 
 /* ---- rounds ---- */
 
@@ -26,7 +27,9 @@ static void timer_start(struct inquiry *inquiry, uint64_t ms)
 	evtimer_add(inquiry->timer, &after);
 }
 
-/* Begins a round. It answers each REFRESH received so far, because it asks all sessions after that. */
+/*
+ * Begins a round. Its end answers each REFRESH received so far, because all sessions are asked after these REFRESHes.
+ */
 static void round_begin(struct inquiry *inquiry)
 {
 	struct session *session;
@@ -56,7 +59,8 @@ static void round_end(struct inquiry *inquiry)
 	inquiry->state = took < INQUIRY_PAUSE_MS ? INQUIRY_PAUSED : INQUIRY_IDLE;
 	if (inquiry->state == INQUIRY_PAUSED)
 		timer_start(inquiry, INQUIRY_PAUSE_MS - took);
-	if (!evtimer_pending(inquiry->timer, NULL)) /* no pause, or no memory for the timer that would end it */
+	/* there is no pause, or no memory for the timer that would end the pause */
+	if (!evtimer_pending(inquiry->timer, NULL))
 		inquiry->state = INQUIRY_IDLE;
 	round_begin_if_wanted(inquiry);
 }
@@ -98,7 +102,7 @@ static void session_ask(struct inquiry *inquiry, struct session *session)
 	}
 }
 
-/* Asks a few sessions. Returns true if all have been asked in this round. */
+/* Asks a few sessions. Returns true if all sessions have been asked in this round. */
 static bool ask_some(struct inquiry *inquiry)
 {
 	struct session *session;
@@ -115,8 +119,8 @@ static bool ask_some(struct inquiry *inquiry)
 }
 
 /*
- * Marks a few timelines as changed: the status file's record of a timeline gets the value at the time when it is
- * written. Returns true if all timelines have been marked in this round.
+ * Marks a few timelines as changed, so that the status file gets the value that each has when its record is written.
+ * Returns true if all timelines have been marked in this round.
  */
 static bool read_some(struct broker *broker)
 {
@@ -193,7 +197,7 @@ static void waits_drop(struct session *session)
 	}
 }
 
-/* Returns when a wait of that age began, in milliseconds since 1970. If the age is impossible, returns the time now. */
+/* Returns the beginning of a wait that has lasted age_ms, in milliseconds since 1970. An impossible age counts as 0. */
 static uint64_t since_of(uint64_t age_ms)
 {
 	uint64_t now = now_ms(CLOCK_REALTIME);
@@ -202,7 +206,7 @@ static uint64_t since_of(uint64_t age_ms)
 }
 
 /*
- * Records a wait that the process claims. Ignores a claim for a buffer that the session does not use, or that has no
+ * Records a wait that the process claims. Ignores a claim for a buffer that the session has no grant of, or that has no
  * timeline. Returns false if there is no memory.
  */
 static bool wait_take(struct session *session, const struct wire_wait *claim)

@@ -26,25 +26,26 @@ struct event;
 struct session;
 struct timeline;
 
-#define INQUIRY_MS       200 /* how long a round waits for answers at most */
-#define INQUIRY_PAUSE_MS 100 /* shortest time between the beginnings of two rounds */
+#define INQUIRY_MS       200 /* milliseconds that a round waits for answers at most */
+#define INQUIRY_PAUSE_MS 100 /* shortest time in milliseconds between the beginnings of two rounds */
 
 enum inquiry_state {
 	INQUIRY_IDLE,
-	INQUIRY_ASKING,    /* some sessions are still to be asked, or some timelines to be read */
+	INQUIRY_ASKING,    /* some sessions are still to be asked in this round, or some timelines to be read */
 	INQUIRY_AWAITING,  /* all sessions were asked, and some have not answered */
 	INQUIRY_ANSWERING, /* the round is over, and some senders of a REFRESH are still to be answered */
-	INQUIRY_PAUSED     /* the round is over, and the next one may not begin before INQUIRY_PAUSE_MS is over */
+	INQUIRY_PAUSED     /* the round is over, and INQUIRY_PAUSE_MS since its beginning are not */
 };
 
 struct inquiry {
 	enum inquiry_state state;
-	uint64_t           round;     /* number of the current or last round */
-	uint64_t           began_ms;  /* beginning of that round, CLOCK_MONOTONIC */
+	uint64_t           round;     /* number of the current round or, between rounds, of the last one */
+	uint64_t           began_ms;  /* when that round began, in milliseconds of CLOCK_MONOTONIC */
 	unsigned           awaited;   /* number of sessions asked in this round that have not answered */
-	struct event      *timer;     /* end of INQUIRY_MS or of the pause */
-	struct session    *sessions;  /* sessions to ask in each round; the one that was asked longest ago first */
-	struct timeline   *timelines; /* all timelines; the one that was read longest ago first */
+	struct event      *timer;     /* expires at the end of INQUIRY_MS, or of the pause after a round */
+	/* list of the sessions to ask in each round; the session that was asked longest ago is first */
+	struct session    *sessions;
+	struct timeline   *timelines; /* list of all timelines; the timeline that was read longest ago is first */
 	struct session    *next;      /* sessions with a REFRESH that the next round will answer */
 	struct session    *served;    /* sessions with a REFRESH that this round answers */
 };
@@ -56,29 +57,38 @@ struct reported_wait {
 	uint64_t              serial;   /* of the timeline's buffer */
 	uint64_t              value;    /* the value of the timeline that the stream waits for */
 	uint64_t              since_ms; /* beginning of the wait, in milliseconds since 1970 */
-	unsigned              device;   /* where the session maps the buffer */
+	unsigned              device;   /* device on which the session maps the buffer */
 	struct reported_wait *prev, *next; /* in session->inquired.waits */
 };
 
-int inquiry_init(struct broker *broker); /* -ENOMEM */
-void inquiry_deinit(struct broker *broker); /* before the sessions are freed; also if inquiry_init() was not called */
+int inquiry_init(struct broker *broker); /* returns 0 or -ENOMEM with the error message set */
+/* called before the sessions are freed; may be called without inquiry_init() */
+void inquiry_deinit(struct broker *broker);
 
-/* Adds the session, which has mapped a buffer with a timeline, to the sessions that are asked. Twice does nothing. */
+/*
+ * Adds a session that maps a buffer with a timeline to the sessions that are asked. Does nothing if the session was
+ * added before.
+ */
 void inquiry_join(struct session *session);
 
 /* Removes the session from all lists of the inquiry, and drops its reported waits and its REFRESH. */
 void inquiry_forget(struct session *session);
 
-/* Adds a new timeline to those that are read and shown, until timeline_destroy(). */
+/* Adds a new timeline to the list of timelines that are read in each round and shown, until timeline_destroy(). */
 void inquiry_watch(struct broker *broker, struct timeline *timeline);
 
 /* The handler of REFRESH. -EBUSY: an earlier REFRESH of the session is not answered yet. */
 int inquiry_refresh(struct session *session, const struct wire_message *message);
 
-/* The handler of WAITS. The session has an unanswered INQUIRE. */
+/*
+ * The handler of WAITS: takes the waits that the session reports. Called only if the session has an unanswered INQUIRE.
+ */
 int inquiry_take(struct session *session, const struct wire_message *message);
 
-/* Asks, reads and answers a few, in each pass of the loop. Returns true if the next pass has more to do. */
+/*
+ * Called in each pass of the loop: asks a few sessions, reads a few timelines, or answers a few REFRESHes. Returns true
+ * if the next pass has more to do.
+ */
 bool inquiry_more(struct broker *broker);
 
 #endif

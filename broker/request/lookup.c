@@ -50,8 +50,8 @@ int lookup_stat(struct session *session, const struct wire_message *message)
 }
 
 /*
- * Does not refuse a generation that no buffer has had yet: the refusal would tell a session how many buffers there have
- * been, which it may not be allowed to see.
+ * Accepts a generation that no buffer has had yet: a refusal would tell the session how many buffers there have been,
+ * which its user may not be allowed to see.
  */
 int lookup_newer(struct session *session, const struct wire_message *message)
 {
@@ -87,11 +87,14 @@ void lookup_tell_newer(struct session *session, uint64_t request, const struct w
 /* ---- lists ---- */
 
 struct list {
-	struct walk walk; /* the first member */
+	struct walk walk; /* the first member, because list_visit() casts */
 	char        prefix[NAME_SIZE];
 };
 
-/* Whether the list shows the buffer: to its owner, to an admin, and to users who may acquire it. */
+/*
+ * Returns true if the list shows the buffer: it is LIVE, its name has the prefix, and the session's user is its owner,
+ * an admin, or a user who may acquire it.
+ */
 static bool is_listed(const struct list *list, const struct buffer *buffer)
 {
 	const struct identity *who = &list->walk.session->who;

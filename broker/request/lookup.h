@@ -16,7 +16,10 @@ int lookup_stat(struct session *session, const struct wire_message *message);
 int lookup_newer(struct session *session, const struct wire_message *message);
 int lookup_list(struct session *session, const struct wire_message *message);
 
-/* Answers a NEWER that waited: with an INFO of the LIVE buffer of that name, or with a refusal if there is none. */
+/*
+ * Answers a NEWER that waited for a newer buffer: with an INFO of the LIVE buffer that has the name, or with a refusal
+ * if there is none.
+ */
 void lookup_tell_newer(struct session *session, uint64_t request, const struct wire_newer *newer);
 
 #endif

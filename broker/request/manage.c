@@ -33,8 +33,8 @@ int manage_check(const struct session *session, const struct buffer *buffer, con
 }
 
 /*
- * Unlinks the buffer. Returns the provision that the buffer's growth waits for, which the caller must abandon. NULL:
- * there is none, and the buffer may have been freed.
+ * Unlinks the buffer. Returns the provision of the buffer's growth, which waits for memory and which the caller must
+ * abandon. NULL: the buffer was not growing, and may have been freed.
  */
 static struct provision *name_end(struct broker *broker, struct buffer *buffer)
 {
@@ -74,7 +74,10 @@ int manage_unlink_named(struct session *session, const struct wire_message *mess
 
 /* ---- mode, owner, group ---- */
 
-/* As for chmod(2) and chown(2): only an admin changes the owner, and others change the group to one of their own. */
+/*
+ * Checks a CHANGE by the rules of chmod(2) and chown(2): only an admin changes the owner, and other users change the
+ * group only to a group of their own.
+ */
 static int change_check(const struct session *session, const struct wire_change *change, const struct buffer *buffer)
 {
 	const struct identity *who = &session->who;
@@ -102,7 +105,7 @@ static bool changes(const struct wire_change *change, const struct buffer *buffe
 	       (change->what & WIRE_CHANGE_GROUP && change->group != buffer->group);
 }
 
-/* Changes the owner, and revokes the tickets that the last owner issued. */
+/* Changes the buffer's owner, and revokes the tickets that the former owner issued. */
 static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
 {
 	int error = registry_change_owner(broker->registry, buffer, owner);
@@ -139,7 +142,10 @@ int manage_change(struct session *session, const struct wire_message *message)
 
 	if (!error)
 		error = change_check(session, change, buffer);
-	/* all that can fail comes first; users who may map the buffer by the change must not see other buffers */
+	/*
+	 * registry_may_part() first, because it can fail: users who get access must not see other buffers of the
+	 * allocation
+	 */
 	parts = !error && changes(change, buffer);
 	if (parts)
 		error = registry_may_part(buffer);
@@ -208,7 +214,10 @@ int manage_seal(struct session *session, const struct wire_message *message)
 	return 0;
 }
 
-/* Checks whether a rename may replace the buffer that has the new name. replaced: that buffer; NULL: none. */
+/*
+ * Checks whether a rename may replace the buffer that has the new name. replaced: the buffer with the new name; NULL:
+ * none.
+ */
 static int rename_check(const struct session *session, const struct wire_rename *rename, const struct buffer *replaced)
 {
 	if (!replaced)
@@ -239,7 +248,10 @@ static void tell_of_rename(struct session *session, const struct wire_rename *re
 	event_happened(session->broker, &event);
 }
 
-/* Nothing can fail, and no request is answered, between the unlink of the replaced buffer and the rename. */
+/*
+ * Between the unlink of the replaced buffer and the rename, nothing can fail and no request is answered. So clients
+ * always find a buffer under the new name.
+ */
 int manage_rename(struct session *session, const struct wire_message *message)
 {
 	const struct wire_rename *rename = &message->rename;
@@ -306,7 +318,7 @@ int manage_drain(struct session *session, const struct wire_message *message)
 
 /* ---- evict ---- */
 
-/* The answer carries the pidfd of the evicted process. The kernel checks what the receiver may do with the pidfd. */
+/* Sends a pidfd of the evicted process with the answer. The kernel checks what the receiver may do with the pidfd. */
 int manage_evict(struct session *session, const struct wire_message *message)
 {
 	struct session *other = session_find(session->broker, message->evict.session);

@@ -21,10 +21,10 @@ struct session;
  */
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what);
 
-/* Unlinks a LIVE buffer, and ends its growth if one is under way. Checks no rights. The buffer may be freed. */
+/* Unlinks a LIVE buffer, and ends its growth if it is growing. Does not check rights. May free the buffer. */
 void manage_unlink(struct broker *broker, struct buffer *buffer);
 
-int manage_unlink_named(struct session *session, const struct wire_message *message); /* UNLINK */
+int manage_unlink_named(struct session *session, const struct wire_message *message); /* handler of UNLINK */
 int manage_change(struct session *session, const struct wire_message *message);
 int manage_seal(struct session *session, const struct wire_message *message);
 int manage_rename(struct session *session, const struct wire_message *message);

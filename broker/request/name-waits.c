@@ -16,22 +16,23 @@
 #include "common/error.h"
 #include "waiting.h"
 
-#define SESSION_WAITS_MAX 1024 /* most waits for names of one session */
+#define SESSION_WAITS_MAX 1024 /* largest number of waits for names that one session may have */
 
-/* The waits for one name. Exists while there is one. */
+/* The waits for one name. Exists while at least one request waits for the name. */
 struct name_queue {
 	char               name[NAME_SIZE];
-	struct name_wait  *waits; /* the oldest first */
-	struct name_wait  *last; /* the waits up to this one are to be answered; later ones began later. NULL: none */
+	struct name_wait  *waits; /* list of the waits, the oldest first */
+	/* the waits from the first to this one are to be answered; later waits are not. NULL: none is to be answered */
+	struct name_wait  *last;
 	struct name_queue *waking_prev, *waking_next; /* in waiting->waking, while last is not NULL */
 	UT_hash_handle     hh; /* in waiting->names */
 };
 
 struct name_wait {
-	struct wait        wait; /* the first member: see name_wait_end() */
+	struct wait        wait; /* the first member, because name_wait_end() casts */
 	struct name_queue *queue;
 	union {
-		char                name[NAME_SIZE]; /* both structures below begin with the name */
+		char                name[NAME_SIZE]; /* the name that both structures below begin with */
 		struct wire_acquire acquire;
 		struct wire_newer   newer;
 	};
@@ -40,7 +41,7 @@ struct name_wait {
 	struct name_wait  *prev, *next; /* in queue->waits */
 };
 
-/* Marks the waits of the queue up to last as to be answered. NULL: none is. */
+/* Marks the waits of the queue, from the first to `last`, as to be answered. last: NULL marks none. */
 static void wake_until(struct waiting *waiting, struct name_queue *queue, struct name_wait *last)
 {
 	if (last && !queue->last)
@@ -139,7 +140,7 @@ static void newer_show(const struct wait *wait, struct wait_shown *shown)
 static const struct wait_kind acquire_kind = { .end = name_wait_end, .show = acquire_show };
 static const struct wait_kind newer_kind = { .end = name_wait_end, .show = newer_show };
 
-/* Enters the wait in its session's waits and in the queue of its name. On failure it is in neither. */
+/* Enters the wait in its session's waits and in the queue of its name. On failure enters it in neither. */
 static int name_enter(struct name_wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key)
 {
 	int error = wait_begin(&wait->wait, kind, broker, key, wait->timeout_ms);
@@ -161,7 +162,10 @@ static int name_enter(struct name_wait *wait, const struct wait_kind *kind, stru
 	return 0;
 }
 
-/* Charges the session's user for a wait. Charges nothing if the session has ended; its waits get no answer. */
+/*
+ * Charges the user of the session with the id for a wait. Charges nothing if the session has ended, because its waits
+ * get no answer.
+ */
 static int charge_wait(struct charge *charge, struct broker *broker, uint64_t id)
 {
 	const struct session *session = session_find(broker, id);
@@ -169,7 +173,7 @@ static int charge_wait(struct charge *charge, struct broker *broker, uint64_t id
 	return session ? charge_take(charge, broker->accounting, session->who.uid, RESOURCE_WAITS, 1) : 0;
 }
 
-/* Allocates and begins a wait. like: its name, request and timeout_ms. */
+/* Allocates and begins a wait. like: a wait with the name, the request and timeout_ms, which the new wait copies. */
 static int name_wait(const struct name_wait *like, const struct wait_kind *kind, struct broker *broker,
 		     struct wait_key key)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * name-waits.h - requests that wait for a name: acquires that wait for a buffer of the name (ACQUIRE), and questions
- * that wait for a newer buffer of the name (NEWER).
+ * name-waits.h - requests that wait for a name: acquires that wait until a buffer has the name (ACQUIRE), and questions
+ * that wait until the name has a newer buffer (NEWER).
  *
- * Owns the waits, in a queue for each name. Refuses a wait that expires. waking.c takes and answers the other waits.
+ * Owns the waits, in a queue for each name. Refuses a wait whose time is over. waking.c takes waits that a new buffer
+ * ends, and answers them.
  */
 #ifndef GPUB_NAME_WAITS_H
 #define GPUB_NAME_WAITS_H
@@ -17,13 +18,14 @@ struct broker;
 struct session;
 
 /*
- * Keeps an acquire until a buffer has the name. Refuses the acquire with -ETIMEDOUT after acquire->timeout_ms (below 0:
- * never). -EDQUOT: the session, or its user, has too many waits already. -ENOMEM.
+ * Keeps an acquire until a buffer has the name. session: id of the session that asked. Refuses the acquire with
+ * -ETIMEDOUT after acquire->timeout_ms (below 0: never). Returns 0; -EDQUOT: the session, or its user, has too many
+ * waits already; -ENOMEM.
  */
 int name_wait_acquire(struct broker *broker, uint64_t session, uint64_t request, const struct wire_acquire *acquire);
 
 /*
- * Keeps a NEWER until a newer buffer has the name, by a create, a rename or a resize. Time limit and errors are those
+ * Keeps a NEWER until a create, a rename or a resize gives the name a newer generation. Time limit and errors are those
  * of name_wait_acquire().
  */
 int name_wait_newer(struct broker *broker, uint64_t session, uint64_t request, const struct wire_newer *newer);
@@ -40,16 +42,19 @@ struct name_woken {
 	};
 };
 
-/* Marks all present waits for the name as to be answered, because a new buffer is LIVE under the name. */
+/* Marks all present waits for the name as to be answered. Called when a new buffer is LIVE under the name. */
 void name_waits_wake(struct broker *broker, const char *name);
 
-/* Takes out the oldest wait for the name that is to be answered. Returns false if there is none. */
+/*
+ * Takes the oldest wait for the name that is to be answered out of its queue, into *woken. Returns false if there is
+ * none.
+ */
 bool name_waits_take(struct broker *broker, const char *name, struct name_woken *woken);
 
 /*
- * Sets name to the next name with waits to be answered; all such names are served in a round robin. Returns false if
- * there is none, or if no LIVE buffer has the next name any more. The waits for that name are then not answered before
- * another buffer has the name.
+ * Sets name to the next name that has waits to be answered; all such names are served in a round robin. Returns false
+ * if there is no such name. Also returns false if no LIVE buffer has the next name any more; the waits for this name
+ * then go on, until another buffer has the name.
  */
 bool name_waits_next(struct broker *broker, char name[NAME_SIZE]);
 

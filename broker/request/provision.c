@@ -15,9 +15,10 @@
 #include "common/error.h"
 #include "create-queue.h"
 
-#define ROUNDS 2 /* tries to have memory given back before a wait in the queue; others may take the memory each time */
+/* how often spare memory is given back before a wait in the queue; other provisions may take it each time */
+#define ROUNDS 2
 
-/* Returns the pid of the session that asked, for the crash points. 0: none. */
+/* Returns the pid of the session that asked for the memory, which the crash points need. 0: there is none. */
 static pid_t peer_pid(const struct provision *provision)
 {
 	const struct session *session = session_find(provision->broker, provision->session);
@@ -57,7 +58,7 @@ static const struct buffer *buffer_of(const void *context)
 	return ((const struct provision *)context)->buffer;
 }
 
-/* Whether the session that asked still waits for the answer. Always true for the broker itself. */
+/* Returns true if the session that asked still waits for the answer. Always true for the broker itself. */
 static bool is_awaited(const struct provision *provision)
 {
 	const struct session *session = session_find(provision->broker, provision->session);
@@ -65,7 +66,10 @@ static bool is_awaited(const struct provision *provision)
 	return !provision->session || (session && session->state == SESSION_OPEN);
 }
 
-/* Puts the provision into the queue for memory, or leaves it there. Returns false if it may not wait in the queue. */
+/*
+ * Puts the provision into the queue for memory, or leaves it in the queue if it is there. Returns false if the
+ * provision may not wait in the queue.
+ */
 static bool waits(struct provision *provision)
 {
 	static const struct create_hooks hooks = { retry, expire, buffer_of };
@@ -87,8 +91,8 @@ static void again(void *context)
 }
 
 /*
- * Has spare memory given back to the device for this provision. Returns true if the memory that is on its way back will
- * be enough; again() is called when it has arrived.
+ * Has spare memory given back to the device for this provision. Returns true if the memory that is on its way back to
+ * the device will be enough; again() is called when it has arrived.
  */
 static bool finds_room(struct provision *provision)
 {
@@ -129,9 +133,9 @@ free_job:
 }
 
 /*
- * Takes pooled memory of the owner, if there is some of that size. Returns whether there was. A private allocation
- * takes none: processes that mapped pooled memory before may still have its handle, and might not be allowed to map a
- * private allocation.
+ * Takes pooled memory of the owner for the allocation, if the pool has memory of the same kind and size. Returns true
+ * if it does. A private allocation takes none: processes that mapped pooled memory before may still have its handle,
+ * and might not be allowed to map a private allocation.
  */
 static bool recycles(struct provision *provision)
 {
@@ -201,7 +205,7 @@ int provision_begin(struct provision *provision)
 	return 0;
 }
 
-/* Sets the timeout to 0, so that a try that is under way does not wait in the queue again if it fails. */
+/* Sets the provision's timeout to 0, so that a try that is under way does not wait in the queue again if it fails. */
 void provision_abandon(struct provision *provision)
 {
 	provision->timeout_ms = 0;

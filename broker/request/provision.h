@@ -3,9 +3,9 @@
  * provision.h - gets the memory of a new allocation: from its owner's pooled memory, or from the device.
  *
  * If the device has too little memory, a provision first has spare memory given back to the device, and waits until
- * that memory and what is already on its way back have arrived. If that is not enough, a provision with a timeout waits
- * in the queue for memory (create-queue.h). Owns the device's job until the allocation owns it. Knows nothing of names
- * and answers. The caller is told the result once, by done().
+ * this memory, and memory that is already on its way back, has arrived. If that is not enough, a provision with a
+ * timeout waits in the queue for memory (create-queue.h). Owns the device's job until the allocation owns the job.
+ * Knows nothing of names and answers. The caller is told the result once, by done().
  */
 #ifndef GPUB_PROVISION_H
 #define GPUB_PROVISION_H
@@ -19,31 +19,39 @@ struct broker;
 struct buffer;
 struct create_wait;
 
-/* The caller sets all members up to done, and zeroes the rest. The caller must not move it before done() is called. */
+/*
+ * One request for an allocation's memory. The caller sets the members up to done, zeroes the others, and must not move
+ * the struct before done() is called.
+ */
 struct provision {
 	struct broker       *broker;
-	struct allocation   *allocation; /* gets the memory */
-	const struct buffer *buffer;  /* the buffer that the memory is for, shown while the provision waits */
-	uint64_t             session; /* id of the session whose end ends the wait; 0: the broker itself waits */
-	uint64_t             request; /* number of that session's request */
-	int                  timeout_ms; /* how long it may wait in the queue; 0: not at all; below 0: for ever */
+	struct allocation   *allocation; /* the allocation that gets the memory */
+	/* the buffer that needs the memory; the status file shows it while the provision waits */
+	const struct buffer *buffer;
+	/* id of the session whose end ends the provision's wait; 0: the broker itself asked */
+	uint64_t             session;
+	uint64_t             request; /* number that the session gave its request */
+	/* milliseconds that the provision may wait in the queue; 0: it may not wait; below 0: for ever */
+	int                  timeout_ms;
 	/* Called with 0 when the allocation has its memory, or with a negative errno and an error message. */
 	void (*done)(struct provision *provision, int error, const char *text);
 
-	struct create_wait *wait;     /* its wait in the queue for memory; NULL: not in the queue */
-	struct shortage     shortage; /* used while it waits for memory that is on its way back to the device */
-	unsigned            rounds;   /* tries to have spare memory given back, since the last wait in the queue */
+	struct create_wait *wait;     /* the provision's wait in the queue for memory; NULL: it is not in the queue */
+	/* used while the provision waits for memory that is on its way back to the device */
+	struct shortage     shortage;
+	/* how often spare memory was given back for the provision since its last wait in the queue */
+	unsigned            rounds;
 };
 
 /*
- * Begins to get the memory. done() is called later or before this function returns. -ENOMEM: other creates of the user
- * wait for memory, and the provision has no timeout; done() is not called then.
+ * Begins to get the memory. Returns 0; done() is called later or before this function returns. Returns -ENOMEM, and
+ * done() is not called, if the provision has no timeout and other creates of its user wait for memory.
  */
 int provision_begin(struct provision *provision);
 
 /*
- * Ends the wait for memory, because nobody needs the memory any more. If the provision waits in the queue, done() is
- * called at once with -ENOMEM. If the device is making the memory, done() is called later, with the device's result.
+ * Ends a provision whose memory nobody needs any more. If the provision waits in the queue, done() is called at once
+ * with -ENOMEM. If the device is making the memory, done() is called later, with the device's result.
  */
 void provision_abandon(struct provision *provision);
 

@@ -13,7 +13,10 @@
 
 /* ---- the whole allocation: freed, or zeroed for the pool ---- */
 
-/* If memory for the pool could not be zeroed, or is needed by a create, has it freed instead and returns true. */
+/*
+ * Returns true if the allocation goes to the device in place of the pool, because its memory could not be zeroed or a
+ * create needs it; then submits the job that frees the memory.
+ */
 static bool must_be_freed(struct broker *broker, struct job *job)
 {
 	struct allocation *allocation = job->subject;
@@ -54,7 +57,7 @@ static void release_done(struct job *job)
 		allocation_free(allocation);
 	}
 	broker_changed(broker);
-	/* last, so that the status file shows the freed memory before a drain is answered */
+	/* the drains are answered last, so that the status file shows the freed memory before */
 	while ((serial = registry_forget(broker->registry, &buffers)))
 		drain_ended(broker, serial);
 	pool_wake(broker, device);
@@ -64,7 +67,10 @@ void reclaim_release(void *context, struct allocation *allocation)
 {
 	struct broker *broker = context;
 	struct job *job = allocation->job;
-	/* users whom the mode bits of later buffers do not allow may know the handle of a private allocation */
+	/*
+	 * users whom the mode bits of later buffers do not allow may know the handle of a private allocation: it is not
+	 * pooled
+	 */
 	bool may_keep = !allocation->is_private && !allocation->reclaimed;
 
 	registry_freeing(broker->registry, allocation);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reclaim.h - carries out the decisions of memory.c: has the device's thread zero or free memory.
+ * reclaim.h - carries out the decisions of memory/memory.c: has the device's thread zero or free memory.
  *
- * Tells memory.c, the pool, the registry and the drains when the device has finished. Owns the device's job meanwhile.
+ * Tells memory.c, the pool, the registry and the drains when the device has finished. Owns the device's job until then.
  * Never decides that memory may be freed.
  */
 #ifndef GPUB_RECLAIM_H
@@ -13,7 +13,7 @@
 
 struct allocation;
 
-/* The functions clean and release of struct memory_orders. context: the broker. */
+/* The hooks clean() and release() of struct memory_orders, which has their contracts. context: the broker. */
 bool reclaim_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial);
 void reclaim_release(void *context, struct allocation *allocation);
 

@@ -24,15 +24,18 @@
 #include "provision.h"
 #include "waking.h"
 
-/* A resize from its request to its answer; also of a buffer that shrinks. */
+/* State of a resize, from its request to its answer. Used for a buffer that grows and for one that shrinks. */
 struct growth {
 	struct broker    *broker;
-	struct buffer    *buffer; /* exists while its allocation is held (memory_hold()); it may lose its name */
-	struct allocation *chunk; /* the buffer grows by this; NULL: it needs no more memory */
-	struct provision  provision; /* gets the memory of the chunk */
+	/* the buffer to resize. It may lose its name, but is not freed while its allocation is held (memory_hold()) */
+	struct buffer    *buffer;
+	/* the chunk of memory that the buffer grows by; NULL: the buffer needs no more memory */
+	struct allocation *chunk;
+	struct provision  provision; /* the request for the chunk's memory */
 	uint64_t          size;      /* the new size of the buffer, in bytes */
 	uint64_t          session, request; /* id of the session to answer, and number of its request */
-	int               timeout_ms; /* how long it may wait for memory */
+	/* milliseconds that the resize may wait for memory; 0: not at all; below 0: for ever */
+	int               timeout_ms;
 };
 
 /* ---- the end ---- */
@@ -57,7 +60,10 @@ static void growth_answer(struct growth *growth, int error, const char *text)
 		session_done(session, growth->request, -1);
 }
 
-/* Returns an error with its text if the buffer was unlinked or sealed since the resize began, or 0. */
+/*
+ * Returns a negative errno, and sets *text to its message, if the buffer was unlinked or sealed since the resize began.
+ * Otherwise returns 0.
+ */
 static int growth_may_end(const struct growth *growth, const char **text)
 {
 	if (growth->buffer->state != BUFFER_LIVE) {
@@ -78,7 +84,10 @@ static void growth_end(struct growth *growth, int error, const char *text)
 	const struct session *session = session_find(broker, growth->session);
 	int lost = growth_may_end(growth, &text);
 
-	error = lost ? lost : error; /* an unlink or a seal also ends the wait for memory, with -ENOMEM */
+	/*
+	 * the error of growth_may_end() comes first, because an unlink or a seal also ends the provision, with -ENOMEM
+	 */
+	error = lost ? lost : error;
 	buffer->growing = NULL;
 	if (error && growth->chunk)
 		memory_not_grown(broker->memory, growth->chunk);
@@ -115,7 +124,8 @@ static int growth_provide(struct growth *growth)
 						.request = growth->request,
 						.timeout_ms = growth->timeout_ms,
 						.done = growth_provided };
-	growth->buffer->growing = &growth->provision; /* set first, because provision_begin() may end the growth */
+	/* set before provision_begin(), which may end the growth and then clears this member */
+	growth->buffer->growing = &growth->provision;
 	return provision_begin(&growth->provision);
 }
 
@@ -135,7 +145,10 @@ static struct job *zero_job_new(struct growth *growth, void (*done)(struct job *
 	return job;
 }
 
-/* Zeroes that many bytes behind the buffer's end, which is in the last chunk or, without chunks, in the allocation. */
+/*
+ * Has the device zero `bytes` bytes behind the buffer's end. The end is in the last chunk or, without chunks, in the
+ * allocation's first part.
+ */
 static void zero_job_submit(struct job *job, uint64_t bytes)
 {
 	const struct growth *growth = job->context;
@@ -161,14 +174,17 @@ static void growth_zeroed(struct job *job)
 		pool_device_failed(growth->broker, job, "zero", "");
 	if (error)
 		growth_end(growth, error, job->text);
-	else if (!growth->chunk || growth_may_end(growth, &text)) /* growth_end() calls it again, for the error */
+	else if (!growth->chunk || growth_may_end(growth, &text)) /* growth_end() reports its error */
 		growth_end(growth, 0, NULL);
 	else if ((error = growth_provide(growth)))
 		growth_end(growth, error, error_text());
 	free(job);
 }
 
-/* Zeroes the bytes that the buffer grows into: a process may have written behind the buffer's end by mistake. */
+/*
+ * Has the device zero the bytes of the allocation that the buffer grows into, because a process may have written behind
+ * the buffer's end by mistake.
+ */
 static int growth_zero(struct growth *growth, uint64_t bytes)
 {
 	struct job *job = zero_job_new(growth, growth_zeroed);
@@ -179,7 +195,10 @@ static int growth_zero(struct growth *growth, uint64_t bytes)
 	return 0;
 }
 
-/* The buffer grows first into the rest of its allocation, which is zeroed for this, and then into a new chunk. */
+/*
+ * Begins to grow the buffer: first into the rest of its allocation, which is zeroed for this, and then into a new
+ * chunk.
+ */
 static int growth_begin(struct growth *growth)
 {
 	struct broker *broker = growth->broker;
@@ -223,7 +242,7 @@ static int grow(struct session *session, const struct wire_message *message, str
 
 	if (!growth)
 		return -ENOMEM;
-	memory_hold(buffer->allocation); /* before the growth, which may end at once */
+	memory_hold(buffer->allocation); /* the hold comes before growth_begin(), because the growth may end at once */
 	error = growth_begin(growth);
 	if (!error)
 		return 0;
@@ -271,8 +290,8 @@ static void cut_zeroed(struct job *job)
 }
 
 /*
- * Gives the buffer its new size at once, so that an acquire does not wait. The request is answered when the memory
- * behind the new end, as far as the allocation keeps it, is zeroed.
+ * Gives the buffer its new size at once, so that an acquire does not wait. The request is answered when the rest of the
+ * allocation, behind the buffer's new end, is zeroed.
  */
 static int shrink(struct session *session, const struct wire_message *message, struct buffer *buffer)
 {

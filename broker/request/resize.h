@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resize.h - grows and shrinks a buffer that was created with a reserve. A buffer grows by memory at the addresses
- * behind its present memory.
+ * resize.h - grows and shrinks a buffer that was created with a reserve. A buffer grows by memory at the addresses that
+ * follow its present memory.
  *
  * A resized buffer is a new generation of its name, as after a rename: clients keep their leases, and get the new size
- * with the next acquire. Owns a resize until the device has made and zeroed the memory. A buffer has one resize at a
- * time.
+ * with the next acquire. Owns the state of a resize until the device has made and zeroed the memory. A buffer has one
+ * resize at a time.
  */
 #ifndef GPUB_RESIZE_H
 #define GPUB_RESIZE_H

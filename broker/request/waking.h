@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * waking.h - answers the requests that waited for a name when a buffer is LIVE under it. Owns nothing.
- */
+/* waking.h - answers the requests that waited for a name, when a buffer with the name is LIVE. Owns nothing. */
 #ifndef GPUB_WAKING_H
 #define GPUB_WAKING_H
 
@@ -10,9 +8,9 @@
 struct broker;
 
 /*
- * Answers the requests that wait for the name, because a new buffer is LIVE under the name. Answers a few at once, and
- * the others in the next passes of the loop, because there may be as many as the quotas of all users allow. Requests
- * that are left when the buffer has lost the name go on waiting.
+ * Answers the requests that wait for the name. Called when a new buffer is LIVE under the name. Answers a few at once,
+ * and leaves the others to the next passes of the loop, because there may be as many as the quotas of all users allow.
+ * If the buffer loses the name before all are answered, the others go on waiting.
  */
 void waking_name(struct broker *broker, const char *name);
 

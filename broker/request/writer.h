@@ -9,8 +9,8 @@ struct session;
 struct wire_message;
 
 /*
- * Makes the session the timeline's writer, and answers with a writable descriptor of the timeline's page. Returns 0, or
- * a negative errno with the error message set, which dispatch.c sends as the refusal.
+ * Makes the session the writer of the timeline, and answers with a writable descriptor of the timeline's page. Returns
+ * 0, or a negative errno with the error message set, which dispatch.c sends as the refusal.
  */
 int writer_claim(struct session *session, const struct wire_message *message);
 
