@@ -16,15 +16,18 @@
 #include "serve.h"
 #include "session.h"
 
-#define ACCEPTS 4  /* limit of accepts in a pass, so that a flood of connections costs other users little */
-#define AHEAD   64 /* limit of sessions in the state SESSION_ARRIVED, if the broker serves only one user */
+#define ACCEPTS 4  /* largest number of accepts in a pass, so that a flood of connections costs other users little */
+#define AHEAD   64 /* largest number of sessions in the state SESSION_ARRIVED, if the broker serves only one user */
 
 static const struct timeval retry_after = { .tv_usec = 100000 }, behind_for = { .tv_usec = 1000 };
 
-/* Stops watching the listening socket for a while, because a connection left in it would keep the loop spinning. */
+/*
+ * Stops watching the listening socket for `time`, because a connection that stays in it would keep the loop spinning.
+ */
 static void accepting_pause(struct broker *broker, const struct timeval *time)
 {
-	if (!event_add(broker->connections->retry, time)) /* without the timer the loop spins, but still accepts */
+	/* without a timer nobody would begin to accept again: the loop spins, but accepts */
+	if (!event_add(broker->connections->retry, time))
 		event_del(broker->connections->listener);
 }
 
@@ -64,7 +67,10 @@ static int connection_accept(struct broker *broker, int listener)
 	return fd >= 0 ? fd : -errno;
 }
 
-/* Whether more connections should stay in the listening socket. With one user they delay no other user there. */
+/*
+ * Returns true if more connections should stay in the listening socket. Only if the broker serves one user: there they
+ * delay no other user's connections.
+ */
 static bool has_enough(const struct broker *broker)
 {
 	return !broker->several_users && broker->sessions->arrived >= AHEAD;

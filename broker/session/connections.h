@@ -16,12 +16,13 @@
 struct broker;
 
 struct connections {
-	struct event *listener; /* the listening socket is readable */
-	struct event *retry;    /* timer: watches the listening socket again after a pause */
-	int           reserved; /* kept open to reserve a descriptor for the next session's pidfd; -1: none */
+	struct event *listener; /* event: the listening socket is readable; core/broker.c makes and frees it */
+	struct event *retry;    /* timer that ends a pause of accepting */
+	/* a descriptor that is kept open so that the next session's pidfd will have one; -1: none */
+	int           reserved;
 };
 
-int connections_init(struct broker *broker);    /* -ENOMEM */
+int connections_init(struct broker *broker);    /* returns 0 or -ENOMEM */
 void connections_deinit(struct broker *broker); /* does nothing if connections_init() was not called */
 
 /* Accepts a few of the connections that wait in the listening socket. */

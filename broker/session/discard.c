@@ -28,13 +28,16 @@
 #include "common/thread.h"
 
 #define MOST_MAX     4096 /* upper limit of discard.most */
-#define MOST_PART    8    /* a user may have 1/8 of the process's limit of descriptors pending */
-#define THREADS_MAX  64   /* limit of threads: closes of so many users can block without delaying those of others */
-#define STOP_SECONDS 1    /* how long discard_stop() waits for the threads at most */
-#define SOCKETS_MAX  64   /* pending sockets at which no connections are accepted (discard_is_behind()) */
-#define SOCKETS      ((uid_t)-1) /* the uid of pending sockets, of all users: closes of sockets do not block */
+#define MOST_PART    8    /* a user may have 1/MOST_PART of the process's limit of open files pending */
+/* largest number of threads: while closes of fewer users block, they do not delay those of others */
+#define THREADS_MAX  64
+#define STOP_SECONDS 1    /* seconds that discard_stop() waits for the threads at most */
+/* number of pending sockets from which on no connections are accepted (discard_is_behind()) */
+#define SOCKETS_MAX  64
+/* stands in place of a uid for the pending sockets of all users, whose closes do not block */
+#define SOCKETS      ((uid_t)-1)
 
-/* An item to close: the descriptors of one packet, or one socket with unread messages. */
+/* An item to close: the descriptors of one packet, or one socket with unread messages. Linked in two lists. */
 struct discarded {
 	struct discard_user *user;
 	struct charge        charge;
@@ -46,27 +49,29 @@ struct discarded {
 
 struct discard_user {
 	uid_t               uid;
-	unsigned            pending; /* number of descriptors that are not closed yet */
-	struct discarded   *items;   /* all items that are not closed yet */
+	unsigned            pending; /* number of the user's descriptors that are not closed yet */
+	struct discarded   *items;   /* list of all items of the user that are not closed yet */
 	UT_hash_handle      hh;      /* in discard->users */
 
-	/* under closers->lock */
-	struct discarded   *queue;   /* items that no thread has begun */
-	bool                served;  /* a thread closes one of its items */
+	/* the members below are protected by closers->lock */
+	struct discarded   *queue;   /* items that no thread has begun to close */
+	bool                served;  /* a thread is closing an item of the user */
 	struct discard_user *prev, *next; /* in closers->ready */
 };
 
-/* What the threads share with the loop. Freed by discard_stop(), or by the last thread if the close of one hangs. */
+/* State that the threads share with the loop. discard_stop() frees it, or the last thread if the close of one hangs. */
 struct closers {
 	pthread_mutex_t      lock;
-	pthread_cond_t       changed;   /* an item was queued, a thread has ended, or stopping was set */
-	struct discard_user *ready;     /* users that have a queue and are not served, the next one first */
-	struct discarded    *done;      /* items that are closed */
+	/* signalled when an item was queued, a thread has ended, or `stopping` was set */
+	pthread_cond_t       changed;
+	/* users that have items in their queue and are not served; the next one to serve is first */
+	struct discard_user *ready;
+	struct discarded    *done;      /* items whose descriptors are closed, for the loop to refund and free */
 	unsigned             threads;   /* number of threads */
-	unsigned             idle;      /* number of threads that close nothing */
-	bool                 stopping;  /* discard_stop() has begun: a thread that has nothing to close ends */
-	bool                 abandoned; /* discard_stop() has left threads running: the last one frees the closers */
-	struct discard_user *users;     /* all users, from discard_stop() on; NULL before */
+	unsigned             idle;      /* number of threads that are not closing anything */
+	bool                 stopping;  /* discard_stop() has begun; a thread that has nothing to close ends */
+	bool                 abandoned; /* discard_stop() has left threads running; the last one frees this struct */
+	struct discard_user *users;     /* from discard_stop() on: all users, which closers_free() frees; NULL before */
 	int                  wake;      /* eventfd that wakes the loop when an item was added to done */
 	int                  slot;      /* copy of wake with a low number, at which close_at_exit() puts a socket */
 };
@@ -96,11 +101,11 @@ static int closer_start(struct closers *closers)
 	return 0;
 }
 
-/* What close_at_exit() and its thread share. */
+/* State that close_at_exit() and its thread share. */
 struct last_holder {
 	int   slot;   /* number of the socket in the thread's table of descriptors */
-	sem_t has_it; /* posted when the thread has a table of descriptors of its own, with the socket */
-	sem_t alone;  /* posted when the thread's table alone has the socket */
+	sem_t has_it; /* posted when the thread has its own table of descriptors, with the socket in it */
+	sem_t alone;  /* posted when the thread's table has the only descriptor of the socket */
 };
 
 static void wait_for(sem_t *semaphore)
@@ -110,8 +115,8 @@ static void wait_for(sem_t *semaphore)
 }
 
 /*
- * Main function of a thread. Copies its table of descriptors up to holder->slot, waits until all other copies of the
- * socket in that slot are closed, and exits, which closes the last one.
+ * Main function of the thread of close_at_exit(). Copies its table of descriptors up to holder->slot, waits until all
+ * other descriptors of the socket in that slot are closed, and exits, which closes the last one.
  */
 static void *last_holder_main(void *argument)
 {
@@ -124,10 +129,10 @@ static void *last_holder_main(void *argument)
 }
 
 /*
- * Closes a client's socket, and with it the descriptors in its queue, by the exit of a thread that has the only open
- * copy. The kernel does not let a thread that exits wait for sockets that linger (PF_EXITING in inet_release()), and a
- * descriptor that nobody received is never flushed. So the close takes the same time whatever the client sent. Before
- * Linux 5.9 (close_range(2)) the calling thread makes the last close, which may block.
+ * Closes a client's socket, and with it the unread descriptors in its queue, by the exit of a thread that has the only
+ * descriptor of the socket. The kernel does not let a thread that exits wait for sockets that linger (PF_EXITING in
+ * inet_release()), and a descriptor that nobody received is never flushed. So the close takes the same time whatever
+ * the client sent. Before Linux 5.9 (close_range(2)) the calling thread makes the last close, which may block.
  */
 static void close_at_exit(struct closers *closers, int sock)
 {
@@ -180,7 +185,10 @@ static void serve_user(struct closers *closers)
 	eventfd_write(closers->wake, 1);
 }
 
-/* A thread. Closes items until none is queued, and then ends if another thread is idle or the broker stops. */
+/*
+ * Main function of a closing thread. Closes items until none is queued, and then ends if another thread is idle or the
+ * broker stops.
+ */
 static void *closer_main(void *argument)
 {
 	struct closers *closers = argument;
@@ -203,7 +211,7 @@ static void *closer_main(void *argument)
 	return NULL;
 }
 
-/* Allocates the closers, without threads. Negative errno with the error message set. */
+/* Allocates the shared state, without starting a thread. Returns 0 or a negative errno with the error message set. */
 static int closers_new(struct closers **result)
 {
 	struct closers *closers = calloc(1, sizeof *closers);
@@ -229,7 +237,7 @@ refuse:
 	return error;
 }
 
-/* Frees the closers, with the users and items that discard_stop() moved to them. No other thread may use them. */
+/* Frees the shared state, with the users and items in closers->users. No other thread may use it. */
 static void closers_free(struct closers *closers)
 {
 	struct discard_user *user, *next_user;
@@ -250,7 +258,7 @@ static void closers_free(struct closers *closers)
 
 /*
  * Takes over the users. Waits until the threads have closed all queued items and have ended, but for STOP_SECONDS at
- * most. Then frees the closers, or leaves that to the last thread.
+ * most. Then frees the shared state, or leaves that to the last thread.
  */
 static void closers_stop(struct closers *closers, struct discard_user *users)
 {
@@ -283,7 +291,7 @@ static struct discard_user *user_find(const struct discard *discard, uid_t uid)
 	return user;
 }
 
-/* Returns the user's object, allocated if needed. NULL: the broker is out of memory. */
+/* Returns the struct discard_user of the user, and allocates it if there is none. NULL: the broker is out of memory. */
 static struct discard_user *user_get(struct discard *discard, uid_t uid)
 {
 	struct discard_user *user = user_find(discard, uid);
@@ -301,7 +309,7 @@ static struct discard_user *user_get(struct discard *discard, uid_t uid)
 	return NULL;
 }
 
-/* Refunds and frees an item that is closed, and frees its user with the last item. */
+/* Refunds and frees an item whose descriptors are closed. Frees its user if that was the user's last item. */
 static void item_end(struct discard *discard, struct discarded *item)
 {
 	struct discard_user *user = item->user;
@@ -380,7 +388,10 @@ static unsigned most_of_user(void)
 	return (unsigned)limit.rlim_cur / MOST_PART;
 }
 
-/* Whether a client has connected already. It connected before the listener refused descriptors, and can send some. */
+/*
+ * Returns true if a client has connected already: before the listener refused descriptors, so this client can send
+ * some.
+ */
 static bool somebody_waits(int listener)
 {
 	struct pollfd p = { .fd = listener, .events = POLLIN };
@@ -443,8 +454,8 @@ unsigned discard_uncharged(const struct discard *discard)
 }
 
 /*
- * Whether the user may have a packet's descriptors pending. Their number is not known before they are received, so
- * there must be room for as many as a packet can have.
+ * Returns true if the user may have the descriptors of one more packet pending. Their number is not known before they
+ * are received, so there must be room for as many as a packet can have.
  */
 static bool has_room(struct discard *discard, uid_t uid)
 {
@@ -459,7 +470,9 @@ static bool has_room(struct discard *discard, uid_t uid)
 	return !error;
 }
 
-/* While nothing is pending, the packet is admitted without a look at it, because there is room for its descriptors. */
+/*
+ * Admits a packet without a look at it while no descriptor is pending, because there is room for its descriptors then.
+ */
 bool discard_admits(struct discard *discard, uid_t uid, int sock)
 {
 	if (!discard->needed || (!discard->pending && discard->spare))
@@ -483,7 +496,7 @@ bool discard_message(struct discard *discard, uid_t uid, int sock)
 		return false;
 	error = socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
 	discard_close(discard, uid, extra.unwanted, extra.unwanted_count);
-	/* an empty message has a sender (SO_PASSCRED), the end of file has none */
+	/* an empty message has a sender (SO_PASSCRED), the end of file has no sender */
 	return error != -EAGAIN && (error != -ECONNRESET || extra.has_sender);
 }
 

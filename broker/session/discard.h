@@ -27,14 +27,16 @@ struct event;
 struct event_base;
 
 struct discard {
-	bool                 needed;     /* descriptors can arrive; if false, no thread runs */
-	unsigned             most;       /* limit: descriptors of one user that may be pending */
+	/* true: clients can send descriptors. False: the kernel refuses them, and no thread runs */
+	bool                 needed;
+	unsigned             most;       /* largest number of descriptors of one user that may be pending */
 	unsigned             pending;    /* number of descriptors, of all users, that are not closed yet */
 	struct accounting   *accounting;
 	struct discard_user *users;      /* users with pending descriptors, by uid */
-	struct discarded    *spare;      /* for the next packet's descriptors, allocated beforehand; NULL: no memory */
+	/* allocated beforehand, for the next packet's descriptors; NULL: there was no memory */
+	struct discarded    *spare;
 	struct closers      *closers;    /* what the threads share with the loop */
-	struct event        *closed;     /* on closers->wake: the threads have closed something */
+	struct event        *closed;     /* event of closers->wake: the threads have closed something */
 };
 
 /*
@@ -44,22 +46,28 @@ struct discard {
  */
 int discard_start(struct discard *discard, struct event_base *base, struct accounting *accounting, int listener);
 
-/* Starts the thread even if the kernel could refuse descriptors. For tests. */
+/* Like discard_start(), but starts the thread even if the kernel could refuse descriptors. For tests. */
 int discard_start_always(struct discard *discard, struct event_base *base, struct accounting *accounting);
 
-/* Refunds all charges and ends the threads. Waits at most 1 s: a thread whose close hangs ends with the process. */
+/*
+ * Refunds all charges and ends the threads. Waits at most 1 s; a thread whose close still hangs then ends with the
+ * process.
+ */
 void discard_stop(struct discard *discard);
 
-/* Returns how many descriptors may arrive uncharged. The limit of open files must leave room for so many. */
+/*
+ * Returns how many descriptors may arrive before they are charged: those of one packet. The broker keeps as many below
+ * its limit of open files.
+ */
 unsigned discard_uncharged(const struct discard *discard);
 
 /*
- * Whether the next packet of the user's socket may be received. Returns false if the packet has descriptors and the
- * user has too many pending, or the broker has no memory for them.
+ * Returns true if the next packet in the user's socket may be received. Returns false if the packet has descriptors and
+ * the user has too many pending, or the broker has no memory to note them.
  */
 bool discard_admits(struct discard *discard, uid_t uid, int sock);
 
-/* Takes over a packet's descriptors, SOCKET_DESCRIPTORS_MAX at most, of that user. A thread closes them. */
+/* Takes over the descriptors of a packet that the user sent, SOCKET_DESCRIPTORS_MAX at most. A thread closes them. */
 void discard_close(struct discard *discard, uid_t uid, const int *fds, unsigned count);
 
 /*
@@ -71,7 +79,10 @@ bool discard_message(struct discard *discard, uid_t uid, int sock);
 /* Closes a client's socket. If the socket has unread descriptors, a thread closes it. */
 void discard_socket(struct discard *discard, int sock);
 
-/* Whether so many sockets with unread descriptors wait to be closed that no connections should be accepted now. */
+/*
+ * Returns true if so many sockets with unread descriptors wait to be closed that the broker should accept no
+ * connections.
+ */
 bool discard_is_behind(const struct discard *discard);
 
 #endif

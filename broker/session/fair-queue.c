@@ -11,8 +11,9 @@
 #include "common/error.h"
 #include "common/now.h"
 
-#define SHARE          16   /* a user's share of a pass, in messages (enum fair_cost), on the average */
-#define SCANS          2    /* users in debt to check when an entry joins or leaves; with 1 they might not get fewer */
+#define SHARE          16   /* a user's average share of a pass, in messages (enum fair_cost) */
+/* number of users in debt to check when an entry joins or leaves; with 1 their number might never shrink */
+#define SCANS          2
 
 static double now_seconds(void)
 {
@@ -26,7 +27,10 @@ static uint64_t requests_of(const struct fair_queue *queue, uid_t uid)
 	return accounting_quota(queue->accounting, uid)->requests;
 }
 
-/* Adds the tokens since the last call: the quota's requests a second, up to those of one second. */
+/*
+ * Adds the tokens that the user has earned since the last call: as many a second as its quota of requests, and never
+ * more in all than one second earns.
+ */
 static void tokens_fill(struct fair_queue *queue, struct fair_user *user)
 {
 	uint64_t rate = requests_of(queue, user->uid);
@@ -68,7 +72,10 @@ static void user_free(struct fair_queue *queue, struct fair_user *user)
 	free(user);
 }
 
-/* Whether the user must be kept without entries: its bucket of tokens is not full, and a new one would be. */
+/*
+ * Returns true if a user without entries must be kept, because its bucket of tokens is not full and the bucket of a new
+ * struct fair_user would be.
+ */
 static bool is_in_debt(struct fair_queue *queue, struct fair_user *user)
 {
 	tokens_fill(queue, user);
@@ -93,7 +100,7 @@ static void user_put(struct fair_queue *queue, struct fair_user *user)
 		user_free(queue, user);
 }
 
-/* Frees users that are not in debt any more. Checks only a few at a time, because there may be many. */
+/* Frees users of queue->in_debt whose bucket is full. Checks only a few at a time, because there may be many. */
 static void debt_sweep(struct fair_queue *queue)
 {
 	for (unsigned scans = 0; scans < SCANS && queue->in_debt; scans++)
@@ -131,7 +138,7 @@ void fair_leave(struct fair_entry *entry)
 
 /* ---- the share and the tokens ---- */
 
-/* Begins the user's share of a pass. The excess of earlier passes is counted against it. */
+/* Begins the user's share of a pass, less the cost by which the user's work exceeded earlier shares. */
 static void share_begin(struct fair_user *user, uint64_t pass)
 {
 	uint64_t past = pass - user->pass;
@@ -142,7 +149,10 @@ static void share_begin(struct fair_user *user, uint64_t pass)
 	user->pass = pass;
 }
 
-/* Whether the entry is served before others of its user, and without a token: other users may wait for its work. */
+/*
+ * Returns true if the entry is served before others of its user, and without a token, because other users may wait for
+ * the entry's work.
+ */
 static bool is_urgent(const struct fair_entry *entry)
 {
 	return entry->ending || entry->dead || entry->urgent;
@@ -180,7 +190,7 @@ static struct fair_user *user_of(struct rr_user *queue)
 	return (struct fair_user *)queue;
 }
 
-/* Returns the user's next entry. NULL: none waits. */
+/* Returns the first entry in the user's queue. NULL: no entry waits. */
 static struct fair_entry *user_first(const struct fair_user *user)
 {
 	return (struct fair_entry *)user->queue.items;
@@ -210,7 +220,10 @@ static void refill_after(struct fair_queue *queue, double seconds)
 	evtimer_add(queue->refill, &after);
 }
 
-/* Sets the timer to the time when the first late user has a token, but not earlier than in 1 ms, to wake less often. */
+/*
+ * Sets the timer to the time when the first of the late users has a token. Sets it to 1 ms from now if that is later,
+ * so that the loop wakes less often.
+ */
 static void refill_plan(struct fair_queue *queue)
 {
 	struct rr_user *waiting;
@@ -239,7 +252,10 @@ void fair_pass_begin(struct fair_queue *queue)
 	DL_COUNT(queue->waiting.users, user, queue->left);
 }
 
-/* Returns the next user to serve in this pass, and holds it, so that it is not freed. NULL: all were served. */
+/*
+ * Returns the next user to serve in this pass, and counts one entry more, so that the user is not freed meanwhile.
+ * NULL: all users were served.
+ */
 static struct fair_user *user_begin(struct fair_queue *queue)
 {
 	struct fair_user *user = user_of(queue->waiting.users);
@@ -262,7 +278,7 @@ static void user_end(struct fair_queue *queue, struct fair_user *user)
 		user_put(queue, user);
 }
 
-/* Returns the entries of one user after the other, each user's until its share is used up or no entry waits. */
+/* Returns entries user by user: of each user until the user's share is used up or no entry of the user waits. */
 struct fair_entry *fair_pass_next(struct fair_queue *queue)
 {
 	while (queue->serving || (queue->serving = user_begin(queue))) {
@@ -285,7 +301,7 @@ bool fair_pass_end(struct fair_queue *queue)
 	return queue->more;
 }
 
-/* Does nothing: the timer only wakes the loop. */
+/* Callback of the timer `refill`. Does nothing, because the timer only has to wake the loop. */
 static void on_refill(evutil_socket_t fd, short what, void *argument)
 {
 	(void)fd;

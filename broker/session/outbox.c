@@ -16,14 +16,14 @@
 #include "broker/users/accounting.h"
 #include "common/error.h"
 
-#define UNREAD_MAX      1024 /* limit: messages that wait, beyond those that owner.due() allows */
-#define DESCRIPTORS_MAX 512  /* limit in outbox_check(): waiting messages with a descriptor */
+#define UNREAD_MAX      1024 /* largest number of messages that wait, beside those that owner.due() allows */
+#define DESCRIPTORS_MAX 512  /* largest number of waiting messages with a descriptor that outbox_check() allows */
 
 /* A message that waits. */
 struct outgoing {
 	struct wire_message message;
 	int                 fd; /* copy of the descriptor to send; -1: none */
-	struct charge       queued, descriptor; /* for the memory, and for the copy of the descriptor */
+	struct charge       queued, descriptor; /* for the message's memory, and for the copy of the descriptor */
 	struct outgoing    *prev, *next; /* in box->first */
 };
 
@@ -49,7 +49,7 @@ static void outgoing_done(struct outbox *box, struct outgoing *out)
 	outgoing_free(box, out);
 }
 
-/* Whether the peer has read everything. SIOCOUTQ counts the unread bytes and the kernel's own data for them. */
+/* Returns true if the peer has read everything. SIOCOUTQ counts the unread bytes and the kernel's own data for them. */
 static bool is_read(const struct outbox *box)
 {
 	int bytes;
@@ -75,7 +75,10 @@ static int send_to(struct outbox *box, const struct wire_message *message, int d
 	return error;
 }
 
-/* Sends what waits. The event is edge-triggered: called each time the peer has read, also if there was room before. */
+/*
+ * Sends the messages that wait. The event is edge-triggered: it comes each time the peer has read, also if there was
+ * room before.
+ */
 static void on_writable(evutil_socket_t sock, short what, void *argument)
 {
 	struct outbox *box = argument;
@@ -100,7 +103,7 @@ static void on_writable(evutil_socket_t sock, short what, void *argument)
 	box->owner.room(box->owner.context);
 }
 
-/* The kernel reports POLLOUT when at most a quarter of the socket's buffer is used. */
+/* Relies on POLLOUT, which the kernel reports when at most a quarter of the socket's buffer is used. */
 bool outbox_has_room(struct outbox *box)
 {
 	struct pollfd p = { .fd = box->sock, .events = POLLOUT };
@@ -112,7 +115,7 @@ bool outbox_has_room(struct outbox *box)
 	return false;
 }
 
-/* Returns how many descriptors can be sent now without waiting. */
+/* Returns how many messages with a descriptor can be sent now without waiting. */
 static unsigned descriptors_leave(struct outbox *box)
 {
 	struct pollfd p = { .fd = box->sock, .events = POLLOUT };
@@ -120,7 +123,7 @@ static unsigned descriptors_leave(struct outbox *box)
 	if (box->first || poll(&p, 1, 0) != 1)
 		return 0;
 	if (box->unread && is_read(box))
-		box->unread = 0; /* set now: after the next message is_read() would be false */
+		box->unread = 0; /* noted now, because is_read() will be false after the next message */
 	return OUTBOX_UNREAD - box->unread;
 }
 
@@ -147,7 +150,10 @@ static bool is_full(struct outbox *box)
 	return box->count >= UNREAD_MAX && box->count >= UNREAD_MAX + box->owner.due(box->owner.context);
 }
 
-/* Fills in a message that is to wait. Returns NULL, or the reason why the message, or its descriptor, cannot wait. */
+/*
+ * Fills in *out for a message that is to wait, and charges for it. Returns NULL, or the reason why the message, or its
+ * descriptor, cannot wait.
+ */
 static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const struct wire_message *message,
 				 int descriptor)
 {
@@ -197,7 +203,10 @@ static void answering(const struct outbox *box)
 		box->owner.answering(box->owner.context);
 }
 
-/* Sends the staged messages as one packet, or lets them wait. If the outbox fails meanwhile, the rest is dropped. */
+/*
+ * Sends the staged messages as one packet, or queues them to wait. If the outbox fails meanwhile, drops those that are
+ * left.
+ */
 static void staged_send(struct outbox *box)
 {
 	struct staged *staged = box->staged;
@@ -227,7 +236,7 @@ static void send_now(struct outbox *box, const struct wire_message *message, int
 		answering(box);
 	if (!box->first)
 		error = send_to(box, message, descriptor);
-	/* -ECONNRESET: the peer has closed the socket; the owner handles the hang-up when it reads the socket */
+	/* after -ECONNRESET the peer has closed the socket: the owner handles the hang-up when it reads the socket */
 	if (error == -EAGAIN)
 		enqueue(box, message, descriptor);
 	else if (error && error != -ECONNRESET)
@@ -241,7 +250,7 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 		return;
 	}
 	if (box->staged)
-		staged_send(box); /* first, to keep the order of the messages */
+		staged_send(box); /* the staged messages are sent first, to keep the order */
 	if (!box->stopped)
 		send_now(box, message, descriptor);
 }

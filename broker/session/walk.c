@@ -11,10 +11,10 @@
 #include "common/error.h"
 #include "fair-queue.h"
 
-/* The work of a step, in units of one slot that is looked at. Two steps use up a user's share of a pass. */
+/* The work of one step, in units of the work of looking at one slot. Two steps use up a user's share of a pass. */
 #define STEP          256
-#define SLOTS_OF_COST 32 /* units of COST_MESSAGE: so many slots take the processor time of a message */
-#define SLOTS_OF_SEND 8  /* units of sending one record */
+#define SLOTS_OF_COST 32 /* number of slots that take as much processor time as a message (COST_MESSAGE) */
+#define SLOTS_OF_SEND 8  /* work of sending one record, in the same units as STEP */
 
 void walk_send(const struct walk *walk, uint64_t offset, const void *bytes, size_t size)
 {
