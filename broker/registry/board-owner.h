@@ -13,20 +13,21 @@
 struct device;
 
 struct board_owner {
-	struct board         board;  /* addresses within the mapping */
-	struct board_header *header; /* the writable mapping */
-	int                  fd;     /* read-only, sent to clients */
+	struct board         board;  /* addresses of the board's parts within the writable mapping */
+	struct board_header *header; /* address of the broker's writable mapping, which begins with the header */
+	int                  fd;     /* read-only descriptor of the memfd, which is sent to clients */
 };
 
 /*
- * Creates a board with `buffers` words and `handles` handle places, all of its memory allocated, and enters
- * all devices of the kind `device` in it. -ENODEV, -ENOSPC, -ENOMEM, -EMFILE, with the error message set.
+ * Creates a board with `buffers` words and `handles` handle places, with all of its memory allocated. Enters all
+ * devices of the kind `device` in its header. Returns 0, or -ENODEV, -ENOSPC, -ENOMEM or -EMFILE with the error message
+ * set.
  */
 int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,
 		 uint32_t handles);
 void board_destroy(struct board_owner *owner);
 
-/* Checks that `device` is the index of a device of the broker. -ENODEV with the error message set. */
+/* Returns 0 if `device` is the index of a device of the broker, or -ENODEV with the error message set. */
 int board_check_device(const struct board_owner *owner, unsigned device);
 
 #endif

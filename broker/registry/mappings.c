@@ -41,7 +41,10 @@ void grant_add_rights(struct grant *grant, unsigned rights)
 	grant_set_rights(grant, grant->rights | rights);
 }
 
-/* Enters the grant in its session's table, under the mapping and `serial`. -ENOMEM with the error message set. */
+/*
+ * Enters the grant in its session's table, by the mapping and `serial`. Returns 0, or -ENOMEM with the error message
+ * set.
+ */
 static int grant_enter(struct grant *grant, const struct mapping *mapping, uint64_t serial)
 {
 	grant->key = (struct grant_key){ mapping->id, serial };
@@ -102,7 +105,8 @@ static bool is_trusted(const struct registry *registry, const struct mapping *ma
 
 static void ask_to_close(struct registry *registry, struct mapping *mapping)
 {
-	if (mapping->allocation->state == ALLOCATION_EVICTED) /* all were asked; this session is asked again */
+	/* the eviction asked all sessions already; this session is asked again */
+	if (mapping->allocation->state == ALLOCATION_EVICTED)
 		registry->hooks.notice(registry->context, mapping, 0);
 	else
 		memory_evict(registry->memory, mapping->allocation);
@@ -112,23 +116,20 @@ bool grant_quiesced(struct registry *registry, struct grant *grant)
 {
 	struct buffer *buffer = grant->buffer;
 
-	/* an untrusted session is asked to close the whole mapping: its process's death is what ends the mapping */
+	/* asks an untrusted session to close the whole mapping, but only the death of its process ends the mapping */
 	if (!is_trusted(registry, grant->mapping)) {
 		registry->hooks.notice(registry->context, grant->mapping, 0);
 		return false;
 	}
 	/*
-	 * the allocation is freed after the CLOSED of this mapping: the grant stays until then, to show who is waited
-	 * for
+	 * the allocation is freed after the CLOSED of this mapping. The grant stays until then, to show whose CLOSED is
+	 * awaited
 	 */
 	if (buffer->state == BUFFER_DRAINING && !registry_keeps(registry, buffer)) {
 		ask_to_close(registry, grant->mapping);
 		return true;
 	}
-	/*
-	 * a mapping that is not shared serves one acquire only: its grant ends with the CLOSED, and is charged until
-	 * then
-	 */
+	/* a mapping that is not shared serves one acquire only: its grant ends, and stays charged, until the CLOSED */
 	if (!grant->mapping->shared) {
 		registry->hooks.notice(registry->context, grant->mapping, 0);
 		return true;
@@ -148,7 +149,9 @@ static struct siblings *siblings_find(const struct session_mappings *mappings, c
 	return siblings;
 }
 
-/* Creates the struct siblings of the session and an allocation, which must have none. NULL: no memory. */
+/*
+ * Creates the struct siblings of the session for an allocation of which the session has none. NULL: there is no memory.
+ */
 static struct siblings *siblings_new(struct session_mappings *mappings, struct allocation *allocation)
 {
 	struct siblings *siblings = calloc(1, sizeof *siblings);
@@ -172,7 +175,10 @@ static void siblings_put(struct session_mappings *mappings, struct siblings *sib
 	free(siblings);
 }
 
-/* Returns the mapping on order->device that the session's acquires share. NULL: there is none, or order->own is set. */
+/*
+ * Returns the mapping of the allocation on order->device that the session's acquires share. NULL: there is none, or
+ * order->own is set.
+ */
 static struct mapping *mapping_shared(const struct siblings *siblings, const struct grant_order *order)
 {
 	struct mapping *mapping;
@@ -206,7 +212,8 @@ static void mapping_add(struct registry *registry, struct mapping *mapping)
 }
 
 /*
- * Creates a mapping. siblings: of the session and the allocation; NULL: there is none yet, and the function creates it.
+ * Creates a mapping. siblings: the session's mappings of the allocation; NULL: it has none yet, and the struct is
+ * created.
  */
 static int mapping_new(struct registry *registry, struct allocation *allocation, struct siblings *siblings,
 		       const struct grant_order *order, struct mapping **result)
@@ -258,7 +265,7 @@ free_mapping:
 	return error;
 }
 
-/* Gives the mapping's handle place back, and ends its charge. */
+/* Gives the mapping's handle place back to the board, and ends the charge for it. */
 static void mapping_give_place(struct registry *registry, struct mapping *mapping)
 {
 	places_give(&registry->handles, mapping->place);
@@ -266,7 +273,7 @@ static void mapping_give_place(struct registry *registry, struct mapping *mappin
 	registry->mapping_count--;
 }
 
-/* Frees a mapping that is in no list. */
+/* Frees a mapping that is in no list and table any more. */
 static void mapping_free(struct registry *registry, struct mapping *mapping)
 {
 	if (!mapping->orphaned)
@@ -274,7 +281,7 @@ static void mapping_free(struct registry *registry, struct mapping *mapping)
 	free(mapping);
 }
 
-/* Removes the mapping from all lists and counts. Frees the struct siblings if that was its last mapping. */
+/* Removes the mapping from all lists, tables and counts. Frees its struct siblings if that has no other mapping. */
 static void mapping_remove(struct registry *registry, struct mapping *mapping)
 {
 	struct siblings *siblings = mapping->siblings;
@@ -372,7 +379,7 @@ uint64_t mapping_update_size(struct registry *registry, struct mapping *mapping)
 
 /* ---- who writes ---- */
 
-/* For each of the session's grants of the buffer under shared mappings: at most one for each device. */
+/* A loop over the session's grants of the buffer under shared mappings. There is at most one for each device. */
 #define EACH_SHARED_GRANT(mappings, buffer, grant)                                                                   \
 	for (struct siblings *siblings_ = siblings_find(mappings, (buffer)->allocation); siblings_;                  \
 	     siblings_ = NULL)                                                                                       \
@@ -388,7 +395,7 @@ bool grants_others_write(const struct session_mappings *mappings, const struct b
 	return buffer->writers > own;
 }
 
-#define SCANS 64 /* most grants of other sessions that one message looks at (invariant 5) */
+#define SCANS 64 /* largest number of grants of other sessions that one message looks at (invariant 5) */
 
 const struct grant *grants_find_writer(const struct session_mappings *mappings, const struct buffer *buffer)
 {
@@ -420,14 +427,15 @@ struct mapping *mappings_find(const struct session_mappings *mappings, uint64_t 
 }
 
 /*
- * Key of a grant under an orphaned mapping, in place of the serial: the buffer's place in the board. So a buffer has
- * one such grant, however often it is renamed, and renames do not accumulate grants. No message names these grants.
+ * Key of a grant under an orphaned mapping, in place of the serial: the index of the buffer's word in the board. So a
+ * buffer has one such grant in a mapping, however often it is renamed, and renames do not accumulate grants. No message
+ * names these grants.
  */
 #define ORPHAN_KEY(buffer) (1ull << 63 | (buffer)->place)
 
 /*
- * Moves the grants of `mapping` to `into`, an orphaned mapping of the same session and allocation. They stay charged.
- * Visits each grant once in its life, so the cost is paid for by the message that opened the grant (invariant 5).
+ * Moves the grants of `mapping` to `into`, an orphaned mapping of the same session and allocation. The grants stay
+ * charged. A grant is moved once in its life, so the message that opened it pays for the cost (invariant 5).
  */
 static void mapping_merge(struct registry *registry, struct mapping *into, struct mapping *mapping)
 {
@@ -440,12 +448,12 @@ static void mapping_merge(struct registry *registry, struct mapping *into, struc
 			continue;
 		}
 		grant_remove(registry, grant);
-		grant_enter(grant, into, ORPHAN_KEY(grant->buffer)); /* after -ENOMEM it is in no table */
+		grant_enter(grant, into, ORPHAN_KEY(grant->buffer)); /* after -ENOMEM the grant is in no table */
 		grant_add(registry, grant, into, grant->buffer);
 	}
 }
 
-/* Gives a grant of an orphaned mapping its new key, or merges it into the grant that has that key. */
+/* Gives a grant of an orphaned mapping the key ORPHAN_KEY(), or merges it into the grant that already has that key. */
 static void grant_orphan(struct registry *registry, struct grant *grant)
 {
 	struct grant *same = mapping_find_grant(grant->mapping, ORPHAN_KEY(grant->buffer));
@@ -461,8 +469,8 @@ static void grant_orphan(struct registry *registry, struct grant *grant)
 }
 
 /*
- * Orphans the mapping. Its grants stay charged to their user until the process is dead, because the quota alone limits
- * how many of them a process can leave.
+ * Orphans the mapping. Its grants stay charged to their user until the process is dead, because the quota of grants is
+ * the only limit on how many a process can leave behind.
  */
 static void mapping_hold(struct registry *registry, struct mapping *mapping)
 {
@@ -484,7 +492,7 @@ static void mapping_hold(struct registry *registry, struct mapping *mapping)
 
 bool mapping_closed(struct registry *registry, struct mapping *mapping)
 {
-	/* a session keeps one orphaned mapping for an allocation: the grants of later ones are moved to it */
+	/* a session has one orphaned mapping of an allocation at most: the grants of later ones are moved to it */
 	struct mapping *orphaned = is_trusted(registry, mapping) ? NULL : mapping->siblings->orphaned;
 
 	if (!orphaned && !is_trusted(registry, mapping)) {
@@ -504,7 +512,8 @@ void mapping_end(struct registry *registry, struct mapping *mapping)
 
 	mapping_remove(registry, mapping);
 	if (!allocation->open && !allocation->named)
-		mapping_forget_grants(registry, mapping); /* the whole allocation is freed below, with its buffers */
+		/* memory_decide_free() below frees the whole allocation, with its buffers */
+		mapping_forget_grants(registry, mapping);
 	while (mapping->grants) {
 		buffer = mapping->grants->buffer;
 		grant_end(registry, mapping->grants);

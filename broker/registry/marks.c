@@ -68,7 +68,8 @@ void marks_deinit(struct marks *marks)
 }
 
 /*
- * Begins a new round. Keeps a timer that was set to MARKS_FIRST_MS, so that a stream of new ends does not postpone it.
+ * Adds an ended timeline to the list, and begins a new round. Does not set the timer again if it was set to
+ * MARKS_FIRST_MS, so that a stream of new ends does not postpone it.
  */
 static void add(struct marks *marks, struct timeline *timeline)
 {

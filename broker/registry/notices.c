@@ -6,7 +6,7 @@
 
 #include "objects.h"
 
-#define NOTICES 16 /* most notices in one pass of the loop (invariant 5) */
+#define NOTICES 16 /* largest number of notices sent in one pass of the loop (invariant 5) */
 
 void notices_send_later(struct registry *registry, struct notices *notices)
 {
@@ -23,8 +23,9 @@ void notices_cancel(struct registry *registry, struct notices *notices)
 }
 
 /*
- * Tells the session of a grant once that its buffer has lost the name that the session knows. A grant that was told, or
- * began under the present name, is not told again: the session may not read its messages, and must not be flooded.
+ * Tells the session of a grant that its buffer has lost the name that the session knows, or has got another serial.
+ * Tells each grant once, and none that began under the present serial: a session that does not read must not be
+ * flooded.
  */
 static void grant_tell(struct registry *registry, struct grant *grant)
 {
@@ -64,7 +65,7 @@ static void notice_next(struct registry *registry, struct notices *notices)
 		registry->hooks.notice(registry->context, mapping, 0);
 }
 
-/* Sends notices, at most `most`. Returns the unused part of `most`. Keeps the rest in registry->notices. */
+/* Sends at most `most` of the notices, and keeps the others in registry->notices. Returns the unused part of `most`. */
 static unsigned send_some(struct registry *registry, struct notices *notices, unsigned most)
 {
 	notices_cancel(registry, notices);

@@ -18,21 +18,24 @@ struct notices;
 struct registry;
 
 /*
- * Sends notices to the sessions of the list from notices->grant or notices->mapping on: some at once, the others in
- * later passes.
+ * Sends notices to the sessions of notices->grant and the grants after it in the buffer's list, or of notices->mapping
+ * and the mappings after it in the allocation's list: some at once, the others in later passes of the loop.
  */
 void notices_send(struct registry *registry, struct notices *notices);
 
-/* Sends notices to the sessions from notices->grant or notices->mapping on, all in later passes. */
+/* Does what notices_send() does, but sends all notices in later passes of the loop. */
 void notices_send_later(struct registry *registry, struct notices *notices);
 
-/* Cancels the notices that were not sent yet. */
+/* Cancels those notices of a buffer or an allocation that were not sent yet. */
 void notices_cancel(struct registry *registry, struct notices *notices);
 
-/* Moves on to the next grant of the buffer. `grant` was told, or is about to leave the buffer's list. */
+/*
+ * Moves the notices of the grant's buffer on to the grant after `grant`, which was told or is about to leave the
+ * buffer's list.
+ */
 void notices_pass(const struct grant *grant);
 
-/* Sends some of all pending notices, in a pass of the loop. True: more remain. */
+/* Called in each pass of the loop: sends some of all pending notices. Returns true if more remain. */
 bool notices_more(struct registry *registry);
 
 #endif

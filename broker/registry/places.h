@@ -11,19 +11,19 @@
 #include <stdint.h>
 
 struct places {
-	uint32_t *ring;  /* the free places, from ring[first] on; wraps at count */
-	uint32_t  count; /* of all places */
-	uint32_t  first; /* index in ring of the place that is taken next */
+	uint32_t *ring;  /* the free numbers, from ring[first] on; the index wraps at `count` */
+	uint32_t  count; /* number of all places, free and taken */
+	uint32_t  first; /* index in `ring` of the number that is taken next */
 	uint32_t  free;  /* number of free places */
 };
 
-int places_init(struct places *places, uint32_t count); /* -ENOMEM */
+int places_init(struct places *places, uint32_t count); /* returns 0 or -ENOMEM, without an error message */
 void places_deinit(struct places *places);
 
-/* Takes a place. Returns it, or -1 if all are taken. */
+/* Takes a free place and returns its number, or -1 if all places are taken. */
 int64_t places_take(struct places *places);
 
-/* Returns a place that places_take() gave. */
+/* Gives back a place that places_take() returned. */
 void places_give(struct places *places, uint32_t place);
 
 #endif

@@ -21,7 +21,10 @@
 #include "places.h"
 #include "timeline.h"
 
-/* Stores the buffer's word with release semantics: a client that reads it also sees what the broker stored before. */
+/*
+ * Stores the buffer's word in the board with release semantics: a client that reads the word also sees what the broker
+ * stored in the board before.
+ */
 static void word_store(struct registry *registry, const struct buffer *buffer, enum board_state state)
 {
 	atomic_store_explicit(&registry->board_words[buffer->place], BOARD_WORD(buffer->serial, state),
@@ -101,7 +104,7 @@ gpub_layout buffer_layout(const struct buffer *buffer)
 	return buffer->layout ? *buffer->layout : (gpub_layout){ 0 };
 }
 
-/* Enters the buffer in the tables by name and by serial. -ENOMEM: it is in neither. */
+/* Enters the buffer in the tables by name and by serial. After -ENOMEM the buffer is in neither table. */
 static int buffer_enter(struct registry *registry, struct buffer *buffer)
 {
 	HASH_ADD_STR(registry->names, name, buffer);
@@ -114,7 +117,7 @@ static int buffer_enter(struct registry *registry, struct buffer *buffer)
 	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
-/* Puts the buffer into its allocation. Cannot fail. */
+/* Puts the buffer into a range of the allocation, and into its creator's list of ephemeral buffers. Cannot fail. */
 static void buffer_join(struct registry *registry, struct buffer *buffer, struct allocation *allocation, uint32_t range)
 {
 	buffer->allocation = allocation;
@@ -126,7 +129,7 @@ static void buffer_join(struct registry *registry, struct buffer *buffer, struct
 	tracked_begin(registry->tracking, &buffer->tracked, TRACKED_BUFFER);
 }
 
-/* Creates a buffer with its charge, its word and its name, but without memory. */
+/* Creates a buffer with its charge, its word in the board and its name, but without memory. */
 static int buffer_new(struct registry *registry, const struct buffer_spec *spec, struct buffer **result)
 {
 	struct buffer *buffer = calloc(1, sizeof *buffer);
@@ -166,7 +169,10 @@ free_buffer:
 	return error;
 }
 
-/* Sets the error message: the name is taken. may_unlink: the caller has the right to unlink `other`. */
+/*
+ * Returns -EEXIST, and sets the error message: the name is taken by the buffer `other`. may_unlink: the session that
+ * asks may unlink `other`.
+ */
 static int name_taken(const struct buffer *other, bool may_unlink)
 {
 	if (may_unlink)
@@ -291,8 +297,8 @@ bool registry_keeps(const struct registry *registry, const struct buffer *buffer
 }
 
 /*
- * Frees the buffer but not its allocation, which other buffers or mappings keep. Its range is zeroed for the next
- * buffer.
+ * Frees the buffer but not its allocation, which other buffers or mappings keep. The buffer's range is zeroed for the
+ * next buffer.
  */
 static void buffer_leave(struct registry *registry, struct buffer *buffer)
 {
@@ -310,7 +316,7 @@ void registry_end_buffer(struct registry *registry, struct buffer *buffer)
 	if (buffer->state != BUFFER_DRAINING || buffer->grant_count)
 		return;
 	if (!allocation->named && !allocation->open)
-		memory_decide_free(registry->memory, allocation); /* with all buffers in it */
+		memory_decide_free(registry->memory, allocation); /* frees the allocation with all buffers in it */
 	else if (registry_keeps(registry, buffer))
 		buffer_leave(registry, buffer);
 	else if (allocation->state != ALLOCATION_EVICTED)
@@ -458,8 +464,8 @@ void registry_unlink(struct registry *registry, struct buffer *buffer)
 }
 
 /*
- * Gives the buffer a new serial and has its grants told. Stores the word in the board last, so that a client that reads
- * the new serial finds everything else changed.
+ * Gives the buffer a new serial, and sends notices to its grants. Stores the word in the board last, so that a client
+ * that reads the new serial finds all other changes in the board.
  */
 static void generation_begin(struct registry *registry, struct buffer *buffer)
 {
@@ -473,7 +479,9 @@ static void generation_begin(struct registry *registry, struct buffer *buffer)
 	}
 	tracked_changed(registry->tracking, &buffer->tracked);
 	word_store(registry, buffer, BOARD_LIVE);
-	/* a round of notices in progress ends first, or repeated renames would starve its last grants */
+	/*
+	 * a round of notices that is under way ends before a new one, or repeated renames would starve its last grants
+	 */
 	buffer->notices.again = buffer->notices.grant != NULL;
 	if (buffer->notices.again)
 		return;

@@ -5,8 +5,8 @@
  * Owns buffers, mappings and grants. Counts the names and mappings of each allocation. Takes ranges from
  * broker/memory/, returns them, and has broker/memory/ decide whether an allocation is freed. Decides when a range may
  * serve another buffer of the same owner: when its buffer has neither a name nor a grant. All counts are in private
- * memory; clients read a word in the board, which the registry stores and never reads back. Never does I/O; its hooks
- * send messages.
+ * memory; clients read a word in the board for each buffer, which the registry stores and never reads back. Never does
+ * I/O; its hooks send messages.
  */
 #ifndef GPUB_REGISTRY_H
 #define GPUB_REGISTRY_H
@@ -22,34 +22,38 @@ struct identity;
 /* The properties of a buffer that is to be created. */
 struct buffer_spec {
 	const char *name;
-	uint64_t    size;     /* bytes */
-	uint64_t    span;     /* bytes of a new allocation for the buffer, in whole granules */
-	uint64_t    range;    /* bytes of the allocation that the buffer takes; 0: all of it */
-	uint64_t    reserve;  /* bytes that the buffer may grow to, in whole granules; 0: it keeps its size */
-	unsigned    device;   /* the broker's index */
+	uint64_t    size;     /* size in bytes */
+	uint64_t    span;     /* bytes of the allocation that is made if no present one has room; whole granules */
+	uint64_t    range;    /* bytes of its allocation that the buffer takes; 0: the whole allocation */
+	uint64_t    reserve;  /* bytes that the buffer may grow to, in whole granules; 0: the buffer keeps its size */
+	unsigned    device;   /* index of the device in the broker */
 	uid_t       owner;
 	gid_t       group;
-	unsigned    mode;     /* permission bits, as of a file */
+	unsigned    mode;     /* permission bits, as those of a file */
 	unsigned    flags;    /* GPUB_DEDICATED and so on */
-	unsigned    exported; /* number of the kind of export (export.h) */
-	gpub_layout layout;   /* shape and type of the elements; all zeros: none */
-	struct buffer **ephemerals; /* list of the creating session; NULL: the broker creates the buffer */
+	unsigned    exported; /* kind of export, as numbered in common/export.h */
+	gpub_layout layout;   /* shape and type of the elements; all zeros: no layout */
+	/* head of the creating session's list of ephemeral buffers; NULL: the broker creates the buffer */
+	struct buffer **ephemerals;
 };
 
-/* Returns the layout that the buffer was created with. All zeros if it has none. */
+/* Returns the buffer's layout: that of its create, as resizes fitted it. All zeros if the buffer has none. */
 gpub_layout buffer_layout(const struct buffer *buffer);
 
 /*
- * words: the board's words, one for each of at most `buffers` buffers. handles: the number of the board's handle
- * places. context: the first argument of the hooks. -ENOMEM with the error message set.
+ * Makes an empty registry. words: the board's words, one for each of at most `buffers` buffers. handles: number of the
+ * board's handle places. context: the first argument of the hooks. Returns 0, or -ENOMEM with the error message set.
  */
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
 		  uint32_t handles, const struct registry_hooks *hooks, void *context);
 
-/* Frees all buffers, also those whose memory is not freed. Call mappings_free() before it, memory_deinit() after it. */
+/*
+ * Frees all buffers, also those whose memory is not freed. The caller calls mappings_free() before and memory_deinit()
+ * after.
+ */
 void registry_deinit(struct registry *registry);
 
-/* Whether there is no allocation. */
+/* Returns true if there is no allocation. */
 bool registry_empty(const struct registry *registry);
 
 /*
@@ -61,33 +65,39 @@ bool registry_empty(const struct registry *registry);
 int registry_reserve(struct registry *registry, const struct buffer_spec *spec, struct buffer **buffer);
 
 /*
- * Makes a CREATING buffer LIVE. The device memory of its allocation exists. -ENOMEM: the buffer has GPUB_SAME_ADDRESS
- * and no address range is free; the caller calls registry_abandon().
+ * Makes a CREATING buffer LIVE, whose allocation has its device memory. Returns 0, or -ENOMEM: the buffer has
+ * GPUB_SAME_ADDRESS and no address range is free; the caller then calls registry_abandon().
  */
 int registry_live(struct registry *registry, struct buffer *buffer);
 
-/* Frees a CREATING buffer that cannot be made, with its name, its charge and its range. */
+/* Frees a CREATING buffer whose memory cannot be made, with its name, its charge and its range. */
 void registry_abandon(struct registry *registry, struct buffer *buffer);
 
 /* Returns the CREATING or LIVE buffer with the name. NULL: there is none. */
 struct buffer *registry_find(const struct registry *registry, const char *name);
 
-/* Finds the LIVE buffer with the name. -ENOENT, or the error of name_check(), with the error message set. */
+/*
+ * Sets *buffer to the LIVE buffer with the name. Returns 0, or -ENOENT or the error of name_check() with the error
+ * message set.
+ */
 int registry_find_live(const struct registry *registry, const char *name, struct buffer **buffer);
 
-/* Return the buffer with the serial: in any state, and only if it is LIVE. NULL: there is none. */
+/*
+ * Return the buffer with the serial: registry_find_any() in any state, registry_find_serial() only if it is LIVE. NULL:
+ * there is none.
+ */
 struct buffer *registry_find_any(const struct registry *registry, uint64_t serial);
 struct buffer *registry_find_serial(const struct registry *registry, uint64_t serial);
 
 /*
  * Checks that the allocation of the buffer contains no bytes of another buffer, past or present, so that a user whom
- * the mode bits do not allow may map it. -EBUSY with the error message set.
+ * the mode bits of those buffers do not allow may map it. Returns 0, or -EBUSY with the error message set.
  */
 int registry_may_part(const struct buffer *buffer);
 
 /*
- * Makes the buffer's allocation private, so that no other buffer gets a range of it. registry_may_part() has returned
- * 0. Cannot be undone: call it when nothing can fail afterwards.
+ * Makes the buffer's allocation private, so that no other buffer gets a range of it. Called after registry_may_part()
+ * returned 0. Cannot be undone, so the caller makes sure that nothing can fail afterwards.
  */
 void registry_part(struct registry *registry, struct buffer *buffer);
 
@@ -95,21 +105,22 @@ void registry_part(struct registry *registry, struct buffer *buffer);
 int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_t owner);
 
 /*
- * Takes the name of a LIVE buffer away: the buffer is DRAINING, its word says so, and it ends with its last grant.
- * Sends notices to the sessions that use the buffer: some at once, the others in later passes of the loop. May free the
- * buffer.
+ * Takes the name of a LIVE buffer away: the buffer is DRAINING, its word in the board says so, and it ends with its
+ * last grant. Sends notices to the sessions that use the buffer: some at once, the others in later passes of the loop.
+ * May free the buffer.
  */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
 /*
- * Gives a LIVE buffer another name, which no buffer has, and a new serial, so that clients that know the old name ask
- * the broker again. Its grants stay; their sessions get notices in later passes of the loop. Cannot fail.
+ * Gives a LIVE buffer another name, which no other buffer has, and a new serial, so that clients that know the old name
+ * ask the broker again. The buffer's grants stay; their sessions get notices in later passes of the loop. Cannot fail.
  */
 void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
 
 /*
- * Sets the size of a LIVE buffer in bytes, at most that of its allocation, fits its layout to it, and gives the buffer
- * a new serial. Its grants stay; their sessions get notices in later passes of the loop. Cannot fail.
+ * Sets the size of a LIVE buffer, in bytes and at most that of its allocation, fits its layout to the size, and gives
+ * the buffer a new serial. The buffer's grants stay; their sessions get notices in later passes of the loop. Cannot
+ * fail.
  */
 void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t size);
 
@@ -119,14 +130,14 @@ void registry_persist(struct registry *registry, struct buffer *buffer);
 /* ---- for request/reclaim.c, which frees and zeroes memory ---- */
 
 /*
- * Marks the buffers in the allocation as changed for the status file. The allocation is about to be freed, or zeroed
- * for the pool.
+ * Marks the buffers in the allocation as changed for the status file. Called when the allocation is about to be freed,
+ * or zeroed for the pool.
  */
 void registry_freeing(struct registry *registry, const struct allocation *allocation);
 
 /*
- * Takes the buffers out of an allocation whose memory is freed. Returns the list of them for registry_forget(). The
- * buffers have no allocation, and the status file does not show them.
+ * Takes all buffers out of an allocation whose memory is freed, and returns the list of them for registry_forget(). The
+ * buffers then have no allocation, and the status file does not show them.
  */
 struct buffer *registry_released(struct registry *registry, struct allocation *allocation);
 
@@ -136,21 +147,25 @@ struct buffer *registry_released(struct registry *registry, struct allocation *a
  */
 uint64_t registry_forget(struct registry *registry, struct buffer **buffers);
 
-/* Takes the buffer out of its creating session's list of ephemeral buffers. Does nothing if it is in none. */
+/* Takes the buffer out of its creator's list of ephemeral buffers. Does nothing if the buffer is in no such list. */
 void registry_disown(struct buffer *buffer);
 
 /*
- * Ends the timeline of a buffer that no session can write any more, as if the writer had died: the buffer is DRAINING
- * or sealed, no session is the writer, and no grant has GPUB_WRITE. Called when one of these has changed.
+ * Ends the buffer's timeline, as if its writer had died, if no session can write it any more: the buffer is DRAINING or
+ * sealed, no session is the writer, and no grant has GPUB_WRITE. Otherwise does nothing. Called when one of these has
+ * changed.
  */
 void registry_end_unwritable(struct registry *registry, struct buffer *buffer);
 
-/* For mappings.c, after a grant of the buffer has ended. Ends a DRAINING buffer without grants, and may free it. */
+/*
+ * Called by mappings.c after a grant of the buffer has ended. Ends the buffer, and may free it, if it is DRAINING and
+ * has no grant. Otherwise does nothing.
+ */
 void registry_end_buffer(struct registry *registry, struct buffer *buffer);
 
 /*
- * For mappings.c. Whether the buffer's memory is kept after the buffer's end: its range for the next buffer of the
- * owner, or the whole allocation for the pool. False: the memory is freed.
+ * For mappings.c. Returns true if the buffer's memory is kept after the buffer's end: its range for the next buffer of
+ * the owner, or the whole allocation for the pool. Returns false if the memory is freed.
  */
 bool registry_keeps(const struct registry *registry, const struct buffer *buffer);
 

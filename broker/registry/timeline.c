@@ -17,7 +17,10 @@
 #include "common/error.h"
 #include "common/timeline-page.h"
 
-/* Creates the page. Its mode 0600 keeps other users from reopening the page for writing through /proc (facts.md). */
+/*
+ * Creates the timeline's page, and returns its descriptor or a negative errno. Its mode 0600 keeps other users from
+ * reopening the page for writing through /proc (facts.md).
+ */
 static int page_create(void)
 {
 	int fd = memfd_create("gpubroker-timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -88,7 +91,7 @@ void timeline_destroy(struct timeline *timeline)
 {
 	if (!timeline)
 		return;
-	/* a stream may wait for a timeline without a writer when the broker ends: no session can claim it afterwards */
+	/* a stream may wait for a timeline without a writer, and no session can claim it any more */
 	if (!timeline->writer)
 		timeline_end(timeline, true);
 	timeline_creator_leave(timeline);

@@ -23,41 +23,49 @@ struct board_end;
 struct marks;
 
 /*
- * Descriptors that the owner is charged for each timeline: the broker's, one for readers, one on its way to the writer.
+ * Number of descriptors that the buffer's owner is charged for a timeline: the broker's writable one, the readable one
+ * for readers, and one on its way to the writer.
  */
 #define TIMELINE_DESCRIPTORS 3
 
-/* The timelines of one session. Zeroed at first. */
+/* The timelines of one session. All zeroes at the beginning. */
 struct timelines {
-	struct timeline *made;    /* list: of buffers that the session created */
-	struct timeline *written; /* list: that the session writes */
+	struct timeline *made;    /* list of the timelines of buffers that the session created */
+	struct timeline *written; /* list of the timelines that the session writes */
 };
 
 struct timeline {
-	int      writable, readable;    /* descriptors of the page; readable is sent to clients */
-	uint64_t writer;                /* id of the session that writes; 0: none has claimed the timeline */
-	uint64_t serial;                /* of the buffer */
-	struct board_end *end;          /* where the board says how the timeline ended */
-	uint64_t mark;                  /* value that the page has after the end; 0: the timeline has not ended */
-	struct timelines *creator;      /* of the creating session; NULL: it ended, or the broker created the buffer */
-	struct timelines *of_writer;    /* of the session that writes; NULL: none does, or it ended */
+	int      writable, readable;    /* descriptors of the page; only `readable` is sent to clients */
+	/* id of the session that writes or wrote the timeline; 0: no session has claimed it */
+	uint64_t writer;
+	uint64_t serial;                /* serial of the buffer that the timeline belongs to */
+	struct board_end *end;          /* entry of the board that says how the timeline ended */
+	uint64_t mark;                  /* value that the page's word gets at the end; 0: the timeline has not ended */
+	/*
+	 * timelines of the session that created the buffer; NULL: the session ended, or the broker created the buffer
+	 */
+	struct timelines *creator;
+	/* timelines of the session that writes this one; NULL: no session writes it, or the session ended */
+	struct timelines *of_writer;
 	struct timeline  *made_prev, *made_next;       /* in creator->made */
 	struct timeline  *written_prev, *written_next; /* in of_writer->written */
-	struct marks     *marks;        /* where marks.c checks the timeline; NULL: it does not */
+	/* set while marks.c checks the timeline's mark; NULL: the timeline has not ended */
+	struct marks     *marks;
 	struct timeline  *marks_prev, *marks_next;     /* in marks->ended */
-	struct timeline_shown {         /* for the status file */
+	struct timeline_shown {         /* what the status file shows of the timeline */
 		struct tracked    tracked;
-		uint64_t          ended_ms; /* milliseconds since 1970 */
-		uint32_t          pid, rank; /* of the writer's process, kept after its end */
-		uid_t             uid;      /* of the writer's user */
+		uint64_t          ended_ms; /* time of the end, in milliseconds since 1970 */
+		uint32_t          pid, rank; /* pid and rank of the writer's process, kept after its end */
+		uid_t             uid;      /* uid of the writer's user */
 		uint64_t          round;    /* number of the round in which request/inquiry.c last read the value */
-		struct timeline **among;    /* list that request/inquiry.c keeps the timeline in; NULL: none */
+		struct timeline **among;    /* list of request/inquiry.c that the timeline is in; NULL: in none */
 		struct timeline  *prev, *next; /* in *among */
 	} shown;
 };
 
 /*
- * Where the board says how a buffer's timeline ended, and the serial by which a reader knows that it is this buffer's.
+ * The entry of the board for the end of a buffer's timeline, and the buffer's serial, by which a reader knows that the
+ * entry is of this buffer.
  */
 struct timeline_place {
 	struct board_end *end;
@@ -65,50 +73,58 @@ struct timeline_place {
 };
 
 /*
- * Creates a timeline. creator: the timelines of the session that creates the buffer; NULL: the broker creates it.
- * -EMFILE, -ENOMEM, -ENOSPC, with the error message set.
+ * Creates a timeline in *timeline. creator: the timelines of the session that creates the buffer; NULL: the broker
+ * creates it. Returns 0, or -EMFILE, -ENOMEM or -ENOSPC with the error message set.
  */
 int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **timeline);
 
 /*
- * Frees a timeline, after marks_remove(). Publishes an end if it has no writer, so that no wait stays. NULL is allowed.
+ * Frees a timeline, after marks_remove(). If no session has claimed the timeline, publishes its end, so that nobody
+ * goes on waiting. Does nothing if `timeline` is NULL.
  */
 void timeline_destroy(struct timeline *timeline);
 
 /*
- * Makes `session` the writer; `writer` is that session's timelines, `name` the buffer's, for error messages. -EBUSY:
- * another session is the writer. -EOWNERDEAD: the timeline has ended.
+ * Makes a session the timeline's writer. session: its id. writer: its timelines. name: the buffer's name, for error
+ * messages. Returns 0; -EBUSY: another session is the writer; -EOWNERDEAD: the timeline has ended.
  */
 int timeline_claim(struct timeline *timeline, uint64_t session, struct timelines *writer, const char *name);
 
-/* Remove the timeline from its creator's list, and from its writer's. Do nothing if it is in none. */
+/*
+ * Remove the timeline from its creator's list `made`, and from its writer's list `written`. Do nothing if it is in
+ * none.
+ */
 void timeline_creator_leave(struct timeline *timeline);
 void timeline_writer_leave(struct timeline *timeline);
 
-/* Empties both lists of a session that ends. The timelines stay. */
+/* Removes all timelines from both lists of a session that ends. Frees no timeline. */
 void timelines_forget(struct timelines *timelines);
 
 /*
- * Returns a new writable descriptor of the page for the writer, with an open file of its own. The caller closes it.
- * -EMFILE, -ENFILE, with the error message set.
+ * Returns a new writable descriptor of the page for the writer, with an open file of its own, or -EMFILE or -ENFILE
+ * with the error message set. The caller closes the descriptor.
  */
 int timeline_open(const struct timeline *timeline);
 
 /*
- * Returns the timeline's value: the word in the page, and after timeline_end() the word of that moment. The writer may
- * have stored any number there.
+ * Returns the timeline's value: the word in the page or, after timeline_end(), the word that the page had then. The
+ * writer may have stored any number there. 0 if no session has claimed the timeline.
  */
 uint64_t timeline_value(const struct timeline *timeline);
 
 /*
- * Publishes the end, which releases all waits. died: the writer's process died. Does nothing if the timeline has ended.
+ * Publishes the timeline's end in the board and in the page, which releases all waits. died: the writer's process died.
+ * Does nothing if the timeline has ended already.
  */
 void timeline_end(struct timeline *timeline, bool died);
 
-/* Gives the timeline its buffer's new serial, in the board, too, if it has ended. */
+/*
+ * Gives the timeline its buffer's new serial. If the timeline has ended, also stores the serial in its entry of the
+ * board.
+ */
 void timeline_renew(struct timeline *timeline, uint64_t serial);
 
-/* Writes the mark into the page if the page has another value. True: it did. */
+/* Writes the end mark into the page if the page's word has another value. Returns true if the mark was written. */
 bool timeline_mark(struct timeline *timeline);
 
 #endif
