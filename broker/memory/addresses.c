@@ -14,8 +14,8 @@
 
 /* A free range of addresses. Its buddy, the other half of the next larger range, is in use or split. */
 struct free_range {
-	uint64_t           offset;      /* bytes from ADDRESSES_BEGIN, before the mask */
-	unsigned           exponent;    /* the size is 1 << exponent bytes */
+	uint64_t           offset;      /* where the range begins, in bytes from ADDRESSES_BEGIN, before masked() */
+	unsigned           exponent;    /* log2 of the size in bytes */
 	struct free_range *prev, *next; /* in addresses->free[exponent] */
 	UT_hash_handle     hh;          /* in addresses->by_offset */
 };
@@ -35,7 +35,9 @@ static void range_take_out(struct addresses *addresses, struct free_range *range
 	HASH_DEL(addresses->by_offset, range);
 }
 
-/* Adds a free range. False: the broker is out of memory; these addresses are not used again. */
+/*
+ * Adds a free range. Returns false if the broker is out of memory: the addresses of the range are then not used again.
+ */
 static bool range_new(struct addresses *addresses, uint64_t offset, unsigned exponent)
 {
 	struct free_range *range = calloc(1, sizeof *range);
@@ -51,8 +53,8 @@ static bool range_new(struct addresses *addresses, uint64_t offset, unsigned exp
 }
 
 /*
- * Returns the exponent of the range for a buffer of `size` bytes and ADDRESSES_ALIGN unused bytes before it. More than
- * ADDRESSES_MOST: the buffer is too large.
+ * Returns log2 of the size of the range for a buffer of `size` bytes with ADDRESSES_ALIGN unused bytes before it. If
+ * the buffer is too large, the result is above ADDRESSES_MOST.
  */
 static unsigned exponent_of(uint64_t size)
 {
@@ -66,8 +68,8 @@ static unsigned exponent_of(uint64_t size)
 }
 
 /*
- * Permutes offsets by the broker's random mask. A range at a multiple of its size is mapped to another range of that
- * size.
+ * Maps the offset of a range to another one by the broker's random mask. The range begins at a multiple of its size,
+ * and so does the result. Applied twice, the function returns the first offset.
  */
 static uint64_t masked(const struct addresses *addresses, uint64_t offset, unsigned exponent)
 {
@@ -88,7 +90,10 @@ int addresses_init(struct addresses *addresses, uint32_t random)
 	return 0;
 }
 
-/* Halves a range that is in no list until its size is 1 << exponent. Adds the other halves to the free ranges. */
+/*
+ * Halves a range, which is in no list, until its size is 1 << exponent. Adds the halves that are cut off to the free
+ * ranges.
+ */
 static void range_halve(struct addresses *addresses, struct free_range *range, unsigned exponent)
 {
 	while (range->exponent > exponent) {
@@ -115,7 +120,10 @@ uint64_t addresses_take(struct addresses *addresses, uint64_t size)
 	return ADDRESSES_BEGIN + masked(addresses, offset, exponent) + ADDRESSES_ALIGN;
 }
 
-/* Removes the buddy of the range from the free ranges. False: the buddy is not free. */
+/*
+ * Takes the other half of the next larger range (the buddy) out of the free ranges and frees it. Returns false if the
+ * buddy is not free.
+ */
 static bool take_other_half(struct addresses *addresses, uint64_t offset, unsigned exponent)
 {
 	struct free_range *other;

@@ -2,14 +2,14 @@
 /*
  * allocation.h - one piece of device memory, from the create that needs it to the free.
  *
- * An allocation is one object with one state for all of that time. Slabs, idle memory and the pool are lists that it is
- * in while its state allows. memory.c changes the state while the allocation is charged to a user; pool.c has it
- * afterwards. The registry (above) counts in it what keeps it. Owns the memory's address, its handle, and the job that
- * will free it.
+ * An allocation is one object with one state for all of that time. Slabs, idle memory and the pool are lists that the
+ * object is in while its state allows. memory.c changes the state while the allocation is charged to a user; pool.c
+ * does afterwards. The registry (above) counts in the object the names, mappings and grants that keep the allocation.
+ * Owns the memory's address, its handle, and the job that will free it.
  *
  * An allocation that grew has chunks: allocations of their own, without buffers and mappings. Each process maps the
- * chunks behind each other, in addresses that it reserved when it mapped the first one. A chunk lives as long as its
- * allocation.
+ * chunks one behind the other, at addresses that it reserved when it mapped the allocation's first part. A chunk lives
+ * as long as its allocation.
  */
 #ifndef GPUB_ALLOCATION_H
 #define GPUB_ALLOCATION_H
@@ -29,61 +29,74 @@ struct job;
 struct grant;
 
 enum allocation_state {
-	ALLOCATION_MAKING,  /* the device has not made it yet */
-	ALLOCATION_IN_USE,  /* it has buffers, or one of its ranges is being zeroed */
-	ALLOCATION_IDLE,    /* it has no buffer, some process maps it, and it is kept for its owner's next buffer */
+	ALLOCATION_MAKING,  /* the device has not made the memory yet */
+	ALLOCATION_IN_USE,  /* the allocation has buffers, or one of its ranges is being zeroed */
+	ALLOCATION_IDLE,    /* it has no buffer, a process maps it, and it is kept for its owner's next buffer */
 	ALLOCATION_EVICTED, /* it serves no new buffer; the processes that map it are asked to close it */
 	ALLOCATION_FREEING, /* no process and no device work can touch it; it is being zeroed for the pool, or freed */
 	ALLOCATION_POOLED   /* zeroed, not mapped, charged to nobody, and kept for its last owner's next buffer */
 };
 
-/* Notices of an unlink or an eviction that are yet to be sent. registry/notices.c's. */
+/*
+ * Progress of the NOTICEs about a buffer that has lost its name or serial, or about an allocation that was evicted. A
+ * member of each buffer and each allocation. Owned by registry/notices.c.
+ */
 struct notices {
-	struct grant   *grant;   /* the next grant to be told that its buffer has lost the name; NULL: none */
-	struct mapping *mapping; /* the next mapping to be told that its allocation was evicted; NULL: none */
-	bool            queued;  /* it is in registry->notices */
-	bool            again;   /* behind the last grant, all grants are told once more from the first on */
+	struct grant   *grant;   /* of a buffer: the next grant whose session is told; NULL: none */
+	struct mapping *mapping; /* of an allocation: the next mapping whose session is asked to close it; NULL: none */
+	bool            queued;  /* this struct is in registry->notices */
+	bool            again;   /* after the last grant, another round begins with the buffer's first grant */
 	struct notices *prev, *next; /* in registry->notices */
 };
 
-/* One export of whole granules on one device: of one large buffer, or of many small ones of one kind. */
+/* One export of whole granules on one device, with one large buffer or with many small buffers of one kind. */
 struct allocation {
 	enum allocation_state state;
-	uint64_t             serial;      /* never reused */
-	unsigned             device;      /* the broker's index */
-	uint64_t             span;        /* bytes without its chunks: whole granules */
-	uint64_t             size;        /* bytes with its chunks */
-	uint64_t             reserved;    /* bytes of addresses that each process keeps for it: size, or more */
-	struct allocation   *chunks;      /* in the order in which they lie behind it */
+	uint64_t             serial;      /* number of the allocation, never reused */
+	unsigned             device;      /* index of its device in the broker */
+	uint64_t             span;        /* bytes of the first part, without chunks: whole granules */
+	uint64_t             size;        /* bytes of the first part and all chunks */
+	/* bytes of addresses that each process reserves for the allocation: `size` or more */
+	uint64_t             reserved;
+	struct allocation   *chunks;      /* list of the chunks, in the order of their addresses */
 	unsigned             chunk_count; /* number of chunks */
-	struct allocation   *chunk_prev, *chunk_next; /* of a chunk: in its allocation's list of chunks */
-	void                *ptr;         /* in the broker; NULL: the device has not made it */
+	struct allocation   *chunk_prev, *chunk_next; /* of a chunk: in the list `chunks` of its allocation */
+	void                *ptr;         /* address of the memory in the broker; NULL: the device has not made it */
 	struct device_handle handle;
-	int                  descriptor;  /* the device's, by which importers map it; -1: the handle is enough */
-	uint64_t             address;     /* where each process maps it; 0: anywhere */
+	/* descriptor by which clients map the memory, owned by the device; -1: the handle is enough */
+	int                  descriptor;
+	/* address at which each process maps the memory; 0: each process chooses its own */
+	uint64_t             address;
 	struct slab          slab;
-	bool                 is_private;  /* users beside those that its kind says may map it, so it is never pooled */
-	bool                 reclaimed;   /* evicted while idle, for another create: is not pooled when it is closed */
-	bool                 untold;      /* it is in memory->evicted */
+	/* users whom its kind does not allow may have mapped it, so it takes no new buffer and is never pooled */
+	bool                 is_private;
+	/* evicted while idle, because another create needs memory: is not pooled when it is closed */
+	bool                 reclaimed;
+	bool                 untold;      /* the allocation is in memory->evicted */
 	struct allocation   *evicted_prev, *evicted_next; /* in memory->evicted */
 
-	/* what keeps it: counts and lists of the registry's */
-	unsigned             named;    /* buffers in it that still have their name */
-	unsigned             grant_count; /* grants of all its buffers */
-	unsigned             open;     /* mappings on it, orphaned ones included */
-	unsigned             orphaned; /* mappings on it that are orphaned */
+	/* what keeps the allocation from being freed: counts and lists of the registry */
+	unsigned             named;    /* number of its buffers that still have their name */
+	unsigned             grant_count; /* number of grants of all its buffers */
+	unsigned             open;     /* number of its mappings, orphaned ones included */
+	unsigned             orphaned; /* number of its mappings that are orphaned */
 	struct buffer       *buffers;
 	struct mapping      *mappings;
-	struct notices       notices;  /* to its mappings, when it was evicted */
+	struct notices       notices;  /* progress of the NOTICEs to its mappings, after it was evicted */
 
-	unsigned             busy;        /* jobs of the device on it: zeroing ranges, making a chunk */
-	struct charge        charge;      /* for its bytes */
-	struct charge        descriptors; /* for the descriptors that the device keeps open for it */
-	struct usage        *usage;       /* of its owner on its device */
-	struct spare         spare;       /* in the list of spare memory, while idle or pooled */
-	struct leaving       leaving;     /* after it was reclaimed */
-	struct job          *job;         /* will free it, so that no free fails; NULL: submitted, or not made */
-	uint64_t             number;      /* pool.c: of its release; a later release has a larger one */
+	/* number of the device's jobs and growths under way, which keep the allocation from being freed */
+	unsigned             busy;
+	struct charge        charge;      /* charge of the owner for `span` bytes */
+	/* charge of the owner for the descriptors that the device keeps open for the allocation */
+	struct charge        descriptors;
+	struct usage        *usage;       /* the memory that the owner has of the device */
+	struct spare         spare;       /* place in the owner's list of spare memory, while idle or pooled */
+	/* in use after the allocation was reclaimed: its bytes count as available for a while */
+	struct leaving       leaving;
+	/* job that will free the memory, so that no free lacks memory; NULL: submitted, or not made yet */
+	struct job          *job;
+	/* number of its release, given by pool.c; a later release has a larger number */
+	uint64_t             number;
 	struct allocation   *prev, *next; /* in memory->allocations, or in pool->leaving */
 };
 
@@ -93,19 +106,19 @@ static inline struct allocation *allocation_of(struct slab *slab)
 	return slab ? (struct allocation *)((char *)slab - offsetof(struct allocation, slab)) : NULL;
 }
 
-/* Whether the device has made the allocation. */
+/* Returns true if the device has made the allocation's memory. */
 static inline bool allocation_is_made(const struct allocation *allocation)
 {
 	return allocation->state != ALLOCATION_MAKING;
 }
 
-/* Takes the memory that the job made, and the job itself, which will free the memory. */
+/* Gives the allocation the memory that the job has made, and the job itself, which will free the memory. */
 void allocation_made(struct allocation *allocation, struct job *job);
 
-/* Moves the memory of a pooled allocation to the other one, and frees the pooled one. */
+/* Moves the memory of `pooled` to `allocation`, and frees the struct of `pooled`. */
 void allocation_adopt(struct allocation *allocation, struct allocation *pooled);
 
-/* Frees the object. Its memory was freed, or stays the driver's until the process ends. */
+/* Frees the struct, not the device memory: that was freed before, or stays the driver's until the process ends. */
 void allocation_free(struct allocation *allocation);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- what becomes of an allocation ---- */
 
-/* Takes the allocation out of what new buffers are given: its slab, and the list of idle memory. */
+/* Keeps new buffers from getting the allocation: takes it out of the slabs with room and out of idle memory. */
 static void withdraw(struct memory *memory, struct allocation *allocation)
 {
 	slab_hide(&memory->slabs, &allocation->slab);
@@ -27,7 +27,7 @@ bool memory_keeps(const struct memory *memory, const struct allocation *allocati
 	return !allocation->slab.closed && allocation->span <= memory->usages.limit;
 }
 
-/* Makes an allocation idle that clients map and that has no buffers, or evicts it. */
+/* Makes an allocation that clients map and that has no buffers idle, or evicts it. */
 static void keep_or_evict(struct memory *memory, struct allocation *allocation)
 {
 	if (!allocation->slab.vacant || !memory_keeps(memory, allocation)) {
@@ -38,7 +38,10 @@ static void keep_or_evict(struct memory *memory, struct allocation *allocation)
 	spare_enter(&memory->usages, allocation->usage, &allocation->spare, SPARE_IDLE, allocation->span);
 }
 
-/* Releases a chunk. The device's queue keeps the order, so a chunk is freed before its allocation. */
+/*
+ * Has the last chunk of an allocation freed. The device's queue keeps the order, so a chunk is freed before its
+ * allocation.
+ */
 static void chunk_release(struct memory *memory, struct allocation *allocation, struct allocation *chunk)
 {
 	DL_DELETE2(allocation->chunks, chunk, chunk_prev, chunk_next);
@@ -50,14 +53,15 @@ static void chunk_release(struct memory *memory, struct allocation *allocation, 
 
 void memory_decide_free(struct memory *memory, struct allocation *allocation)
 {
-	bool in_reach = allocation->named || allocation->open; /* can be acquired, or is mapped */
+	/* a buffer of it can be acquired, or a session maps it */
+	bool in_reach = allocation->named || allocation->open;
 
 	if (in_reach && allocation->state == ALLOCATION_IN_USE && !allocation->buffers && !allocation->busy)
 		keep_or_evict(memory, allocation);
 	if (in_reach || allocation->state == ALLOCATION_FREEING)
 		return;
 	withdraw(memory, allocation);
-	if (allocation->busy) /* a job of the device is in progress; called again at its end */
+	if (allocation->busy) /* a job of the device is under way, at whose end this function is called again */
 		return;
 	allocation->state = ALLOCATION_FREEING;
 	usage_left(&memory->usages, &allocation->leaving);
@@ -92,7 +96,8 @@ struct allocation *memory_take_evicted(struct memory *memory)
 }
 
 /*
- * Evicts idle memory that is beyond the limit or that a create needs. Counts its bytes as leaving until it is closed.
+ * Evicts idle memory that is beyond the limit or that a create needs. Counts the bytes as available until the memory is
+ * closed, for a while at most (struct leaving).
  */
 static void evict_idle(void *context, struct spare *spare)
 {
@@ -107,8 +112,8 @@ static void evict_idle(void *context, struct spare *spare)
 /* ---- making and forgetting ---- */
 
 /*
- * Evicts as much idle memory of the owner as a create of `span` bytes exceeds the owner's quota by, since idle memory
- * is charged to the owner, too. Evicts nothing if all of it is not enough.
+ * Evicts as much idle memory of the owner as a create of `span` bytes exceeds the owner's quota by: idle memory is
+ * charged to the owner, too. Evicts nothing if all of the owner's idle memory is not enough.
  */
 static void reclaim_charged(struct memory *memory, uid_t owner, uint64_t span)
 {
@@ -240,12 +245,12 @@ void memory_untake(struct memory *memory, struct allocation *allocation, uint32_
 void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes)
 {
 	allocation->reserved = bytes;
-	memory_make_private(memory, allocation); /* its handle opens the first chunk only */
+	memory_make_private(memory, allocation); /* the handle opens the allocation's first part only */
 }
 
 int memory_place(struct memory *memory, struct allocation *allocation)
 {
-	/* private memory is never pooled, and the pool would keep the address */
+	/* only private memory, because it is never pooled: pooled memory would keep its address */
 	assert(allocation_is_made(allocation) && allocation->is_private);
 	allocation->address = addresses_take(&memory->addresses, allocation->reserved);
 	return allocation->address ?
@@ -309,7 +314,7 @@ void memory_grown(struct memory *memory, struct allocation *allocation, struct a
 
 void memory_not_grown(struct memory *memory, struct allocation *chunk)
 {
-	if (chunk->job) { /* no client was sent it */
+	if (chunk->job) { /* the chunk has memory, which no client was sent */
 		memory_ready(memory, chunk);
 		chunk->state = ALLOCATION_FREEING;
 		memory->orders.release(memory->orders.context, chunk);
@@ -394,7 +399,7 @@ int memory_change_owner(struct memory *memory, struct allocation *allocation, ui
 		goto refund;
 	memory_make_private(memory, allocation);
 	DL_FOREACH2(allocation->chunks, chunk, chunk_next)
-		/* usage_hold() finds the usage of above, so it cannot fail */
+		/* cannot fail, because the call of usage_hold() above has made the usage */
 		usage_move(memory, chunk, owner, usage_hold(&memory->usages, allocation->device, owner));
 	usage_move(memory, allocation, owner, usage);
 	for (size_t i = 0; i < count; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.h - all allocations of one broker: who gets a range of which, and when one is freed.
+ * memory.h - all allocations of one broker: decides which buffer gets which range, and when an allocation is freed.
  *
- * Owns each allocation from the request for a range until memory_released(), and what its owner is charged for it.
- * The registry (above) asks for a range, counts in the allocation what keeps it (names, mappings), and calls
- * memory_decide_free() whenever such a count fell. That function decides that an allocation is freed;
- * memory_shrink() and memory_not_grown() give back chunks, which nobody maps, of an allocation that stays.
- * request/reclaim.c has the device's thread free it. Knows nothing of names, buffers and sessions: the registry
- * asks it what was evicted, and request/reclaim.c tells the registry what the device has done.
+ * Owns each allocation from the request for a range until memory_released(), and the charge of its owner. The registry
+ * (above) asks for a range, counts in the allocation what keeps it (names, mappings), and calls memory_decide_free()
+ * whenever such a count fell. That function decides that an allocation is freed; memory_shrink() and memory_not_grown()
+ * give back chunks, which nobody maps, of an allocation that stays. request/reclaim.c has the device's thread free the
+ * memory. Knows nothing of names, buffers and sessions: the registry asks memory.c which allocations were evicted, and
+ * request/reclaim.c tells the registry what the device has done.
  */
 #ifndef GPUB_MEMORY_H
 #define GPUB_MEMORY_H
@@ -19,122 +19,155 @@
 #include "addresses.h"
 #include "allocation.h"
 
-/* How decisions are carried out: request/reclaim.c, except in unit tests. */
+/* Functions that carry out the decisions of memory.c: those of request/reclaim.c, except in unit tests. */
 struct memory_orders {
-	/* Has the range of the buffer with that serial zeroed, then calls memory_cleaned(). False: out of memory. */
+	/*
+	 * Has a range zeroed, whose last buffer had the serial, and then calls memory_cleaned(). Returns false if the
+	 * broker is out of memory: the range is not zeroed, and memory_cleaned() is not called.
+	 */
 	bool (*clean)(void *context, struct allocation *allocation, uint32_t range, uint64_t serial);
-	/* Has the allocation, which nothing can touch, freed or zeroed for the pool, then calls memory_released(). */
+	/* Has an allocation that nothing can touch freed or zeroed for the pool, and then calls memory_released(). */
 	void (*release)(void *context, struct allocation *allocation);
 	void *context;
 };
 
 struct memory {
-	struct slabs         slabs; /* those with room */
-	struct usages        usages; /* what each user has of each device, the pool included */
-	struct allocation   *allocations; /* all but the pool's */
-	struct allocation   *evicted;     /* holders are yet to be asked to close these: memory_take_evicted() */
-	uint64_t             bytes;       /* in all of these */
-	uint64_t             next;        /* allocation's serial */
+	struct slabs         slabs; /* the slabs that have room for another buffer */
+	struct usages        usages; /* memory that each user has of each device, pooled memory included */
+	struct allocation   *allocations; /* list of all allocations but the pooled ones */
+	/* list of evicted allocations whose sessions were not asked to close them yet (memory_take_evicted()) */
+	struct allocation   *evicted;
+	uint64_t             bytes;       /* bytes of all allocations in `allocations` */
+	uint64_t             next;        /* serial of the next allocation */
 	struct accounting   *accounting;
-	unsigned             exported;    /* the kind of export of buffers that need no other one */
-	unsigned             descriptors; /* that the device keeps open for an allocation, without its export */
+	/* kind of export of buffers that do not need a certain one (common/export.h) */
+	unsigned             exported;
+	/* number of descriptors that the device keeps open for an allocation, without that of its export */
+	unsigned             descriptors;
 	struct addresses     addresses;
 	struct memory_orders orders;
 };
 
 void memory_init(struct memory *memory, struct accounting *accounting, const struct memory_orders *orders);
-/* no buffer and no mapping is left; memory that is not freed stays the driver's */
+/*
+ * Ends all allocations, when no buffer and no mapping is left. Frees no device memory: that stays the driver's until
+ * the process ends.
+ */
 void memory_deinit(struct memory *memory);
 
 /*
- * A range for a buffer: of an allocation of its kind with room, or, where there is none or the buffer is to be
- * alone, of a new one, which is charged to the owner. allocation_is_made() says whether the device has yet to make
- * it. -EDQUOT, -ENOMEM.
+ * Takes a range for a buffer, and sets *allocation and *range. Takes it from an allocation of the kind with room. If
+ * there is none, or the buffer is to be alone, makes an allocation of `span` bytes and charges it to the owner;
+ * allocation_is_made() then returns false until the device has made the memory. Returns 0, -EDQUOT or -ENOMEM.
  */
 int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t span, bool alone,
 		struct allocation **allocation, uint32_t *range);
 
 /*
- * The allocation, which is new and of one buffer, may grow up to so many bytes: each process reserves addresses for
- * them.
+ * Lets the allocation grow up to `bytes` bytes: each process reserves as many addresses for it. The allocation is new
+ * and has one buffer.
  */
 void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes);
 
 /*
- * The allocation, which is made, private and of one buffer, gets addresses that no other has: all processes map it
- * there. Only memory gets any, so who has none cannot take the addresses of others. -ENOMEM: none are left.
+ * Chooses addresses for the allocation that no other allocation has; all processes map it there. The allocation is
+ * made, private and of one buffer: who has no memory cannot use up the addresses. Returns 0, or -ENOMEM: no addresses
+ * are left.
  */
 int memory_place(struct memory *memory, struct allocation *allocation);
 
-/* Nobody ever saw what was in the range. An allocation that was never made is gone with it. */
+/*
+ * Gives back a range that memory_take() gave and no client has mapped; it is not zeroed. Frees the allocation if the
+ * device has not made it. May free it otherwise.
+ */
 void memory_untake(struct memory *memory, struct allocation *allocation, uint32_t range);
 
-/* The device made it. */
+/* Notes that the device has made the allocation's memory: it is in use from now on, and its free ranges are offered. */
 void memory_ready(struct memory *memory, struct allocation *allocation);
 
-/* The buffer with that serial, which is out of the allocation, was the last to use the range: it is to be zeroed. */
+/*
+ * Has a range zeroed for its next buffer. serial: that of the buffer which had the range and is out of the allocation.
+ * May free the allocation.
+ */
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
 
 /*
- * The rule of invariant 2: decides whether the allocation is freed. To be called whenever a name, a mapping, a buffer
- * or a cleaning of it has ended. The allocation may be gone afterwards.
+ * Decides by the rule of invariant 2 whether the allocation is freed, and frees it if so. Called whenever a name, a
+ * mapping, a buffer or the zeroing of a range of it has ended. The caller may not use the allocation afterwards.
  */
 void memory_decide_free(struct memory *memory, struct allocation *allocation);
 
-/* The allocation serves no new buffer, and is in the list of those whose holders are to be asked to close them. */
+/*
+ * Evicts the allocation: no new buffer gets a range of it, and it is added to memory->evicted, so that its sessions are
+ * asked to close it.
+ */
 void memory_evict(struct memory *memory, struct allocation *allocation);
 
-/* Takes the first allocation off that list: the caller asks its holders. NULL: the list is empty. */
+/*
+ * Takes the first allocation out of memory->evicted, whose sessions the caller asks to close it. NULL: the list is
+ * empty.
+ */
 struct allocation *memory_take_evicted(struct memory *memory);
 
-/* Once no buffer is in it, it is kept for its owner's next one. */
+/* Returns true if the allocation is kept for its owner's next buffer when its last buffer has ended. */
 bool memory_keeps(const struct memory *memory, const struct allocation *allocation);
 
-/* No other buffer joins the one that is in it, and the pool does not keep it: others than its kind says may map it. */
+/*
+ * Makes the allocation private: no other buffer gets a range of it, and it is never pooled, because users whom its kind
+ * does not allow may map it.
+ */
 void memory_make_private(struct memory *memory, struct allocation *allocation);
 
-/* How many descriptors the device keeps open for an allocation of that kind of export. */
+/* Returns how many descriptors the device keeps open for an allocation. exported: the allocation's kind of export. */
 unsigned memory_descriptors(const struct memory *memory, unsigned exported);
 
 /*
- * The names of all memory that importers open by name are gone: no new buffer gets any of it. Idle and pooled memory
- * is the caller's to evict before.
+ * Called when importers cannot open memory by its handle any more: makes all allocations that are exported without a
+ * descriptor private, so that no new buffer gets a range of them. The caller has evicted idle and pooled memory before.
  */
 void memory_close_named(struct memory *memory);
 
 /*
- * The allocation is another user's from now on, who is charged with it and with those charges of its buffer. The device
- * is doing nothing for it. -EDQUOT, -ENOMEM: all as before.
+ * Makes `owner` the owner of the allocation, and charges that user for it and in place of `charges`, which are those of
+ * its buffer. No job of the device on the allocation is under way. Returns 0, or -EDQUOT or -ENOMEM: nothing is
+ * changed.
  */
 int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner,
 			struct charge *const charges[2]);
 
 /* ---- an allocation that grows ---- */
 
-/* Something is done to it on the device: it is not freed meanwhile, and may be after that. */
+/*
+ * Keep the allocation from being freed while something is done to it on the device (hold), and end that (unhold).
+ * memory_unhold() may free it.
+ */
 void memory_hold(struct allocation *allocation);
 void memory_unhold(struct memory *memory, struct allocation *allocation);
 
 /*
- * A chunk of whole granules that the allocation is to grow by. It is charged to the owner, and its memory is yet to
- * be made: memory_grown(), or memory_not_grown(), whether it has memory by then or not. The caller holds the
- * allocation meanwhile. -ENOSPC it has too many, -EDQUOT, -ENOMEM.
+ * Makes a chunk of `span` bytes, whole granules, by which the allocation is to grow, and charges it to the owner. The
+ * caller has its memory made, and then calls memory_grown(), which appends the chunk, or memory_not_grown(), which
+ * frees the chunk and its memory, if it has got any. The caller holds the allocation meanwhile. Returns 0; -ENOSPC: the
+ * allocation has too many chunks; -EDQUOT; -ENOMEM.
  */
 int memory_grow(struct memory *memory, struct allocation *allocation, uint64_t span, struct allocation **chunk);
 void memory_grown(struct memory *memory, struct allocation *allocation, struct allocation *chunk);
 void memory_not_grown(struct memory *memory, struct allocation *chunk);
 
-/* No process maps it. Chunks that begin behind so many bytes go to the device. */
+/* Gives the chunks that begin at or behind `bytes` bytes back to the device. No process maps the allocation. */
 void memory_shrink(struct memory *memory, struct allocation *allocation, uint64_t bytes);
 
-/* ---- for whoever carries out the orders ---- */
+/* ---- for request/reclaim.c, which carries out the orders ---- */
 
-/* The range is zeroed, or could not be. The allocation may be gone afterwards. */
+/*
+ * Notes that the device has zeroed a range (error 0), or failed to (error: the range is not used again). May free the
+ * allocation.
+ */
 void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, int error);
 
 /*
- * The allocation is freed, or zeroed for the pool: it is the caller's. Returns the buffers that were in it, to be
- * forgotten (registry_released()).
+ * Gives an allocation whose memory is freed, or zeroed for the pool, to the caller, and ends the owner's charge.
+ * Returns the list of the buffers that were in it, which the caller forgets (registry_released()).
  */
 struct buffer *memory_released(struct memory *memory, struct allocation *allocation);
 

@@ -15,7 +15,8 @@
 #include "usage.h"
 #include "workers.h"
 
-#define PATIENCE_MS 2000 /* how long evicted memory that is still mapped counts as available; it may never be closed */
+/* milliseconds that evicted memory which is still mapped counts as available; it may never be closed */
+#define PATIENCE_MS 2000
 
 static struct pool_device *device_of(struct broker *broker, const struct allocation *allocation)
 {
@@ -33,7 +34,7 @@ static void returning(struct broker *broker, struct allocation *allocation)
 	device->returning += allocation->span;
 }
 
-/* Subtracts freed bytes from what the create's shortage is missing. Returns the bytes left for the next shortage. */
+/* Subtracts freed bytes from shortage->missing. Returns the bytes that are left over for the next shortage. */
 static uint64_t shortage_fill(struct shortage *shortage, uint64_t bytes)
 {
 	uint64_t some = shortage->missing < bytes ? shortage->missing : bytes;
@@ -126,7 +127,7 @@ static bool is_shelved(const struct allocation *allocation)
 }
 
 /*
- * Returns the kind of buffer that pooled memory can serve: one buffer of `span` bytes, whatever ranges it had before.
+ * Returns the kind by which pooled memory is found: that of one buffer of `span` bytes, whatever ranges it had before.
  */
 static struct slab_kind kind_of(const struct slab_kind *slab, uint64_t span)
 {
@@ -137,7 +138,8 @@ static struct slab_kind kind_of(const struct slab_kind *slab, uint64_t span)
 }
 
 /*
- * Puts zeroed memory on its shelf. False: the pool has its largest number of objects, or the broker is out of memory.
+ * Puts zeroed memory on the shelf of its kind, where pool_take() finds it. Returns false if the pool has its largest
+ * number of allocations, or the broker is out of memory.
  */
 static bool shelve(struct pool *pool, struct allocation *allocation)
 {
@@ -155,7 +157,7 @@ static void unshelve(struct pool *pool, struct allocation *allocation)
 	pool->count--;
 }
 
-/* Has the device free pooled memory. Memory that is still being zeroed is freed after that. */
+/* Has the device free pooled memory. Memory that is still being zeroed for the pool is freed when that is done. */
 static void evict_pooled(void *context, struct spare *spare)
 {
 	struct broker *broker = context;
@@ -236,7 +238,7 @@ struct allocation *pool_take(struct broker *broker, const struct slab_kind *slab
 
 /* ---- how much a device has free ---- */
 
-/* If the device had `room` in all but refused `span` bytes, the room is fragmented, and counts as 0. */
+/* If the device had enough bytes free but refused the allocation, its free memory is fragmented, and counts as 0. */
 void pool_refused(struct broker *broker, unsigned device, uint64_t span, uint64_t room)
 {
 	broker->pool->device[device].room = room < span ? room : 0;
@@ -250,8 +252,8 @@ void pool_made(struct broker *broker, unsigned device, uint64_t span)
 }
 
 /*
- * Only raises the known figure, since the device's answer may leave out memory that is being freed. pool_refused()
- * lowers it.
+ * Only raises the known figure, because the device's answer may leave out memory that is being freed. pool_refused()
+ * lowers the figure.
  */
 void pool_told(struct broker *broker, unsigned device, uint64_t room)
 {
@@ -286,7 +288,10 @@ bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t s
 	return span <= room_in_time(broker, device);
 }
 
-/* room_in_time() has the user's idle and leaving memory already, so they are subtracted from what the user has. */
+/*
+ * The bytes of room_in_time() contain the user's idle and leaving memory already, so these are subtracted from what the
+ * user has.
+ */
 bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span)
 {
 	const struct usage *usage = usage_find(broker->pool->usages, device, uid);

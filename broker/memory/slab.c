@@ -12,11 +12,11 @@
 #include "common/size.h"
 #include "common/tables.h"
 
-/* The allocations of one kind that have a vacant range. */
+/* A list of the slabs of one kind that have a vacant range. */
 struct shelf {
 	struct slab_kind   kind;
 	struct slab       *rooms;
-	UT_hash_handle     hh; /* by kind */
+	UT_hash_handle     hh; /* in slabs->shelves */
 };
 
 void slab_shape(uint64_t size, uint64_t margin, uint64_t granule, uint64_t *range, uint64_t *span)
@@ -79,7 +79,10 @@ static struct shelf *shelf_get(struct slabs *slabs, const struct slab_kind *kind
 	return NULL;
 }
 
-/* Puts the slab first, because processes are likely to have the memory mapped that was returned last. */
+/*
+ * Puts the slab at the beginning of its shelf, because processes are most likely to have the memory that was given back
+ * last still mapped.
+ */
 void slab_offer(struct slabs *slabs, struct slab *slab)
 {
 	if (slab->shelf || slab->closed || !slab->vacant)

@@ -142,7 +142,7 @@ static struct spare *oldest_of(const struct usage *usage)
 	return !pooled || (idle && idle->number < pooled->number) ? idle : pooled;
 }
 
-/* Returns the oldest spare memory of the user with the most spare memory on the device. NULL: there is none. */
+/* Returns the oldest spare memory of the user who has the most spare memory on the device. NULL: nobody has any. */
 static struct spare *first_to_go(const struct usages *usages, unsigned device)
 {
 	const struct usage *usage, *longest = usages->keeping[device];
@@ -183,8 +183,8 @@ void usages_limit(struct usages *usages, uint64_t limit)
 }
 
 /*
- * Returns the oldest spare memory of the kind: the user's own, else that of the user with the most. NULL: there is
- * none.
+ * Returns the oldest spare memory of the kind on the device: that of the user `uid`, or, if this user has none, that of
+ * the user who has the most. NULL: nobody has any.
  */
 static struct spare *first_to_reclaim(const struct usages *usages, unsigned device, uid_t uid, enum spare_kind kind)
 {
@@ -209,8 +209,8 @@ void usages_reclaim(struct usages *usages, unsigned device, uid_t uid, enum spar
 }
 
 /*
- * Adds up the user's idle bytes and the bytes that are leaving, of all devices. Both are charged to the user until
- * closed.
+ * Sets *idle to the user's idle bytes on all devices, and *leaving to its bytes that are counted as available. The user
+ * is charged for both until the memory is closed.
  */
 static void charged(const struct usages *usages, uid_t uid, uint64_t *idle, uint64_t *leaving)
 {

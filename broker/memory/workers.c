@@ -13,7 +13,7 @@
 
 #include "common/thread.h"
 
-/* Allocates, zeroes (invariant 6) and exports. On an error undoes the steps in reverse order. */
+/* Allocates, zeroes (invariant 6) and exports memory. On an error frees the memory again. */
 static int job_allocate(const struct device *device, struct job *job)
 {
 	int error = device->allocate((int)job->device, job->span, job->exported, &job->ptr);
@@ -28,7 +28,7 @@ static int job_allocate(const struct device *device, struct job *job)
 	return error;
 }
 
-/* Asks how much the device has free, for a create that it refused. */
+/* Asks the device how much memory it has free, after it refused an allocation. */
 static void job_ask_room(const struct device *device, struct job *job)
 {
 	if (device->room((int)job->device, &job->room))
@@ -87,7 +87,10 @@ static void job_add(struct job_queue *queue, struct job *job)
 	rr_append(&queue->users, &first->queue, &job->item);
 }
 
-/* Takes the first job of the next user of the round robin. The user's second job becomes the first. */
+/*
+ * Takes the first job of the user whose turn it is. The user's second job, if any, becomes the head of the user's
+ * queue.
+ */
 static struct job *job_take_fair(struct job_queue *queue)
 {
 	struct rr_user *user = queue->users.users;
@@ -118,7 +121,7 @@ static struct job *queue_take_from(struct worker *worker, unsigned queue)
 	return worker->queue[queue].users.users ? job_take_fair(&worker->queue[queue]) : NULL;
 }
 
-/* Takes a job, one from each queue in round robin. NULL: all queues are empty. */
+/* Takes the next job of a device; its queues take turns. NULL: all queues are empty. */
 static struct job *queue_take(struct worker *worker)
 {
 	for (unsigned i = 0; i < QUEUES; i++) {
@@ -154,7 +157,7 @@ static void job_hand_back(struct workers *workers, struct job *job)
 	pthread_mutex_lock(&workers->lock);
 	DL_APPEND(workers->done, &job->item);
 	pthread_mutex_unlock(&workers->lock);
-	/* the counter cannot overflow before the loop reads it, so this cannot fail */
+	/* cannot fail, because the eventfd's counter cannot overflow before the loop reads it */
 	if (write(workers->wake, &one, sizeof one) < 0)
 		abort();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * access.h - which users may create buffers: the users and groups of a list, or all users. Who may use or change a
- * buffer is decided by its mode bits (registry.h) and its owner (manage.h). Owns nothing: the caller owns the arrays.
+ * access.h - decides which users may create buffers: the users and groups of a list, or all users. The mode bits of a
+ * buffer (registry.h) and its owner (manage.h) decide who may use or change it. Owns nothing: the caller owns the
+ * arrays.
  */
 #ifndef GPUB_ACCESS_H
 #define GPUB_ACCESS_H

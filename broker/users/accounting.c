@@ -13,8 +13,8 @@
 #include "common/size.h"
 
 /*
- * Columns: key in configuration and status; singular and plural for messages; the setting that enlarges the capacity,
- * or NULL; true if the amount is in bytes.
+ * One row for each resource. Columns: key in configuration and status; singular and plural for messages; the setting
+ * that enlarges the capacity, or NULL; true if the amount is in bytes.
  */
 static const struct {
 	const char *key, *one, *many, *enlarge;
@@ -33,7 +33,8 @@ static const struct {
 	[RESOURCE_QUEUED] = { "queued", NULL, "of unread messages", NULL, true },
 };
 
-#define GREETINGS_DEFAULT 1024 /* the default limit of sessions, too, because all ranks of a job may connect at once */
+/* as large as the default limit of sessions, because all ranks of a job may connect at once */
+#define GREETINGS_DEFAULT 1024
 #define TICKETS_DEFAULT   4096
 #define WAITS_DEFAULT     8192
 
@@ -73,7 +74,7 @@ void accounting_set_capacity(struct accounting *accounting, enum resource resour
 	accounting->capacity[resource].all = all;
 }
 
-/* Searches the array: few users have their own quota, and only charges need this, not each use of a resource. */
+/* Searches the whole array, because few users have their own quota, and only a user's first charge needs the search. */
 const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid)
 {
 	const struct quotas *quotas = &accounting->quotas;
@@ -183,8 +184,8 @@ static int refuse_share(uid_t uid, enum resource resource, uint64_t amount, uint
 /* ---- charges ---- */
 
 /*
- * Returns how much more of the resource the user, who has `holds` of it, may take by its share: half of (unused minus
- * holds), rounded up, so that the last free one can be taken. Without a capacity UINT64_MAX.
+ * Returns how much more of the resource the user, who holds `holds` of it, may take by its share: half of (unused minus
+ * holds), rounded up, so that the last free one can be taken. Returns UINT64_MAX if the resource has no capacity.
  */
 static uint64_t share_left(const struct accounting *accounting, uid_t uid, enum resource resource, uint64_t holds)
 {

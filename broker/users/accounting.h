@@ -39,8 +39,9 @@ enum resource {
 
 /* The limits of one user. QUOTA_NONE: no limit. */
 struct quota {
-	uint64_t limit[RESOURCES]; /* how much of each resource the user may hold */
-	uint64_t requests;         /* requests in a second; after a second without any, this many at once */
+	uint64_t limit[RESOURCES]; /* amount of each resource that the user may hold */
+	/* requests that the user may make in a second, and the largest number at once after a pause */
+	uint64_t requests;
 };
 
 struct user_quota {
@@ -50,24 +51,26 @@ struct user_quota {
 
 struct quotas {
 	struct quota             fallback; /* for all users that are not in `users` */
-	const struct user_quota *users;    /* array of `count` entries, owned by accounting_set_quotas()'s caller */
+	/* array of `count` entries, owned by the caller of accounting_set_quotas() */
+	const struct user_quota *users;
 	unsigned                 count;
 };
 
-/* What one user holds. Exists while the user has a charge. */
+/* The amounts that one user holds. Exists while the user has a charge. */
 struct account {
 	uid_t          uid;
-	const struct quota *quota;      /* the user's, in accounting->quotas; only accounting_set_quotas() changes it */
-	unsigned       charges;         /* number of charges; the account is freed with the last */
-	uint64_t       used[RESOURCES]; /* how much of each resource the user holds */
+	/* quota of the user, in accounting->quotas; accounting_set_quotas() sets it anew */
+	const struct quota *quota;
+	unsigned       charges;         /* number of the user's charges; the account is freed with the last of them */
+	uint64_t       used[RESOURCES]; /* amount of each resource that the user holds */
 	struct tracked  tracked;
 	UT_hash_handle hh;
 };
 
 /* The capacity of a resource for all users together. */
 struct capacity {
-	uint64_t all;  /* 0: not known, and shares do not apply */
-	uint64_t used; /* how much all users hold */
+	uint64_t all;  /* amount that all users together may hold; 0: not known, and shares do not apply */
+	uint64_t used; /* amount that all users together hold */
 };
 
 struct accounting {
@@ -75,10 +78,14 @@ struct accounting {
 	struct quotas   quotas;
 	struct capacity capacity[RESOURCES];
 	uid_t           own;       /* uid of the broker's process */
-	struct tracking *tracking; /* slots of the accounts in the status file; NULL: not shown */
+	/* objects that the status file shows, such as accounts; NULL: no status file shows them */
+	struct tracking *tracking;
 };
 
-/* An amount of a resource that is charged to a user. All zeroes: nothing is charged. References its account. */
+/*
+ * An amount of a resource that is charged to a user. All zeroes: nothing is charged. The user's account exists as long
+ * as the charge.
+ */
 struct charge {
 	struct account *account;
 	enum resource   resource;

@@ -21,7 +21,10 @@
 #define SO_PEERGROUPS 59
 #endif
 
-/* Gets the peer's supplementary groups: none on a kernel that does not report them (before 4.13). 0 or -ENOMEM. */
+/*
+ * Sets the supplementary groups of the identity to those of the peer: none on a kernel that does not report them
+ * (before 4.13). Returns 0, or -ENOMEM with the error message set.
+ */
 static int groups_of_peer(int sock, struct identity *identity)
 {
 	socklen_t size = 0;
@@ -103,7 +106,9 @@ bool identity_is_admin(const struct identity *identity)
 	return !identity->uid || identity->uid == geteuid();
 }
 
-/* Returns a pidfd for the peer, from the socket or else from the pid; -1 with errno set by pidfd_open(2). */
+/*
+ * Returns a pidfd of the peer: from the socket, or else made from the pid. Returns -1 with errno set by pidfd_open(2).
+ */
 static int pidfd_make(int sock, pid_t pid)
 {
 	int pidfd;

@@ -12,15 +12,18 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* A user and its groups. */
+/* A user and the user's groups. */
 struct identity {
 	uid_t    uid;
 	gid_t    gid;
-	gid_t   *groups; /* the supplementary groups; freed by identity_clear() */
+	gid_t   *groups; /* array of the supplementary groups; freed by identity_clear() */
 	unsigned group_count;
 };
 
-/* Gets only the peer's user, by one system call. Returns 0 or a negative errno with the error message set. */
+/*
+ * Sets *uid to the uid of the socket's peer, by one system call. Returns 0 or a negative errno with the error message
+ * set.
+ */
 int identity_user(int sock, uid_t *uid);
 
 /*
@@ -39,10 +42,10 @@ bool identity_in_group(const struct identity *identity, gid_t group);
 bool identity_is_admin(const struct identity *identity);
 
 /*
- * Returns a pidfd for the peer, or a negative errno with the error message set. The kernel gives the pidfd for the
- * socket if it has SO_PEERPIDFD (Linux 6.5). Otherwise the pidfd is made from the pid, which may have been reused:
- * the caller has to check that the pidfd's process is alive when a message with that pid arrives, and then the pid
- * was not reused.
+ * Returns a pidfd of the peer's process, or a negative errno with the error message set. If the socket has SO_PEERPIDFD
+ * (Linux 6.5), the kernel gives the pidfd. Otherwise the pidfd is made from the pid, which may have been reused: the
+ * caller has to check, when a message with that pid as its sender arrives, that the pidfd's process is alive. If so,
+ * the pid was not reused.
  */
 int identity_pidfd(int sock, pid_t pid);
 
@@ -52,7 +55,7 @@ int identity_check_system(void);
 /* Returns true if the pidfd's process has not ended. */
 bool identity_alive(int pidfd);
 
-/* Gets the name of the process's program, in printable ASCII; "?" if the name cannot be read. */
+/* Sets command to the name of the process's program, in printable ASCII; "?" if the name cannot be read. */
 void identity_command(pid_t pid, char command[16]);
 
 #endif
