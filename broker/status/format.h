@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format.h - the format of a status file: a header, a copy, a ring of events, then slots for records, all of one
- * size. The broker writes the file; broker-status reads it, and broker-ctl events reads the ring.
+ * format.h - the format of a status file: a header, a copy of what was written last, a ring of events, then slots for
+ * records, all of one size. The broker writes the file; broker-status reads it, and broker-ctl events reads the ring.
  *
  * A record refers to other objects by their numbers, and has a seal that shows whether the record was written
  * completely. A slot whose first word is 0 is free. The broker writes the header or a record to the copy first, and
@@ -43,8 +43,9 @@ enum status_buffer_state { STATUS_CREATING, STATUS_LIVE, STATUS_DRAINING, STATUS
 struct status_header {
 	uint64_t magic;
 	uint32_t format, counters_count; /* STATUS_FORMAT; number of counters that the broker's version has */
-	struct status_seal seal;         /* of the seal's sequence and all fields below */
-	uint64_t pid, start_time;        /* of the broker; start_time: clock ticks since boot, as in /proc/PID/stat */
+	struct status_seal seal;         /* covers the seal's own sequence and all fields below */
+	/* pid and start time of the broker's process; start_time: clock ticks since boot, as in /proc/PID/stat */
+	uint64_t pid, start_time;
 	char     instance[24], device_kind[16]; /* device_kind: name of the device backend */
 	uint64_t updated;      /* when the header was written, in seconds since 1970 */
 	uint16_t stopping;     /* 1: the broker stops */
@@ -54,7 +55,7 @@ struct status_header {
 	struct counters counters;
 };
 
-/* A copy of the header or of one record, as the broker wrote it last. */
+/* A copy of what the broker wrote last: the header, or one record. */
 struct status_copy {
 	uint64_t offset; /* offset in the file of the header or the record; STATUS_COPY: bytes is being changed */
 	uint8_t  bytes[STATUS_RING - STATUS_COPY - sizeof(uint64_t)];
@@ -72,7 +73,8 @@ struct status_device {
 struct status_user {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests; /* struct account and quota; QUOTA_NONE: no limit */
+	/* struct account and struct quota have the meanings; a limit of QUOTA_NONE: no limit */
+	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests;
 };
 
 /* enum answer_state of session.h: whether the session has answered INQUIRE, which asks what its streams wait for. */
@@ -99,14 +101,15 @@ struct status_buffer {
 	uint32_t device, owner, group, mode; /* device: the broker's index */
 	uint32_t flags, exported; /* flags: GPUB_EPHEMERAL and others; exported: number of the kind of export */
 	char     name[NAME_SIZE]; /* the name that the buffer has, or had last */
-	uint64_t created;         /* seconds since 1970 */
+	uint64_t created;         /* time of the create, in seconds since 1970 */
 	gpub_layout layout;
 };
 
-/* A mapping: the session may map the allocation on one device. */
+/* A mapping: its session may map its allocation on one device. */
 struct status_mapping {
 	struct status_seal seal;
-	uint32_t type, orphaned; /* orphaned: closed by a session that is not trusted; ends with the process's death */
+	/* orphaned: 1: closed by a session that is not trusted; ends with the process's death */
+	uint32_t type, orphaned;
 	uint64_t id, session, allocation, bytes; /* id of the session, serial and bytes of the allocation */
 	uint64_t device; /* the broker's index of the device that maps the allocation */
 };
@@ -125,32 +128,34 @@ enum status_ended { STATUS_RUNS, STATUS_LEFT, STATUS_DIED, STATUS_ENDS };
 struct status_timeline {
 	struct status_seal seal;
 	uint32_t type, ended;               /* ended: enum status_ended */
-	uint64_t generation, value, writer; /* generation: of the buffer; writer: id of its session, 0: none yet */
-	uint64_t read, ended_at;            /* when value was read and when the writer ended: ms since 1970 */
-	uint32_t pid, rank;                 /* of the writer; rank: as in status_session */
+	/* generation: that of the buffer; writer: id of the writer's session, 0: none yet */
+	uint64_t generation, value, writer;
+	/* read: when `value` was read; ended_at: when the timeline ended; both in milliseconds since 1970 */
+	uint64_t read, ended_at;
+	/* pid and rank of the writer's process; rank: as in struct status_session */
+	uint32_t pid, rank;
 };
 
 /* A stream of the session waits for a timeline, as the session's process reports. */
 struct status_wait {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	uint64_t session, generation, value, device; /* generation: of the buffer; value: that the stream waits for */
-	uint64_t since; /* milliseconds since 1970 */
+	/* generation: that of the buffer; value: the value of the timeline that the stream waits for */
+	uint64_t session, generation, value, device;
+	uint64_t since; /* beginning of the wait, in milliseconds since 1970 */
 };
 
 enum status_request_kind { STATUS_ACQUIRE, STATUS_DRAIN, STATUS_CREATE, STATUS_NEWER, STATUS_REQUESTS };
 
-/*
- * A request that waits: an acquire or NEWER for a name, a drain for the end of a buffer's grants, a create for memory.
- */
+/* A request that waits: an acquire or a NEWER for a name, a drain for the end of a buffer, a create for memory. */
 struct status_request {
 	struct status_seal seal;
 	uint32_t type, kind;      /* kind: enum status_request_kind */
 	uint64_t session;         /* id of the session that sent the request; 0: the broker itself */
-	uint64_t generation;      /* of the buffer that is drained or created; 0: none */
-	uint64_t bytes, device;   /* for a create: bytes that it needs, and the broker's index of the device */
-	uint64_t since;           /* milliseconds since 1970 */
-	uint32_t timed, reserved; /* timed: the request has a timeout */
+	uint64_t generation;      /* generation of the buffer that is drained or created; 0: none */
+	uint64_t bytes, device;   /* of a create: bytes that it needs, and the broker's index of the device */
+	uint64_t since;           /* beginning of the wait, in milliseconds since 1970 */
+	uint32_t timed, reserved; /* timed: 1: the request has a timeout; reserved: 0 */
 	char     name[NAME_SIZE];
 };
 
@@ -161,7 +166,8 @@ struct status_request {
 struct status_job {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	char     launcher[STATUS_LAUNCHER_SIZE], id[STATUS_JOB_SIZE]; /* ASCII; id: the launcher's, of the job */
+	/* ASCII; id: the id that the launcher gave the job */
+	char     launcher[STATUS_LAUNCHER_SIZE], id[STATUS_JOB_SIZE];
 };
 
 /* A histogram of the broker's answer times: struct histogram. */
@@ -179,13 +185,13 @@ struct status_histogram {
  */
 struct status_event {
 	struct status_seal seal;
-	uint64_t time_ms;              /* milliseconds since 1970 */
+	uint64_t time_ms;              /* time of the event, in milliseconds since 1970 */
 	uint32_t kind;                 /* enum event_kind */
 	int32_t  error;                /* negative errno: why the request was refused; 0: it was not */
-	uint64_t session;              /* of the actor: id of its session; 0: none */
-	uint32_t pid, uid;             /* of the actor */
-	uint64_t other_session;        /* of the process that was affected: id of its session; 0: none */
-	uint32_t other_pid, other_uid; /* of the process that was affected */
+	uint64_t session;              /* id of the actor's session; 0: none */
+	uint32_t pid, uid;             /* pid and uid of the actor */
+	uint64_t other_session;        /* id of the session of the process that was affected; 0: none */
+	uint32_t other_pid, other_uid; /* pid and uid of the process that was affected */
 	uint64_t bytes;
 	uint32_t detail, left_out; /* as in struct broker_event */
 	char     text[NAME_SIZE];  /* name of the buffer, or the cause, as event_rows[kind].subject tells */
@@ -227,25 +233,28 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))
 
-/* A part of the ring: the index of its first event, and the number of its events. */
+/* A part of the ring: index of its first event in the ring, and number of its events. */
 struct status_part {
 	uint32_t first, count;
 };
 extern const struct status_part status_parts[EVENT_PARTS];
 
-/* Returns the bytes of an event that its seal covers: up to the word with the text's NUL. length: of the text. */
+/*
+ * Returns the number of bytes of an event that its seal covers: up to the word with the text's NUL. length: that of the
+ * text.
+ */
 static inline size_t status_event_size(size_t length)
 {
 	return offsetof(struct status_event, text) + (length / sizeof(uint64_t) + 1) * sizeof(uint64_t);
 }
 
 /*
- * Returns true if the event is whole, its kind is known, `place`, its index in the ring, is in the part of its kind,
- * and its error is 0 or a negative errno.
+ * Returns true if the event is valid: it is whole, its kind is known, `place`, its index in the ring, is in the part of
+ * its kind, and its error is 0 or a negative errno.
  */
 bool status_event_is_good(const struct status_event *event, uint32_t place);
 
-/* Returns the bytes of a record of this type that its seal covers; 0: there is no such type. */
+/* Returns the number of bytes of a record of this type that its seal covers; 0: there is no such type. */
 size_t status_size(uint32_t type);
 
 #endif

@@ -21,10 +21,13 @@
 #include "common/name.h"
 #include "format.h"
 
-#define TRIES         10  /* attempts to make a directory that is not removed before its lock is taken */
-#define SHM_NAME_SIZE 300 /* bytes of any name in SHM_DIR, with '/' and NUL */
+/* largest number of attempts to make a directory that nobody removes before its lock is taken */
+#define TRIES         10
+#define SHM_NAME_SIZE 300 /* size of a buffer for any name in SHM_DIR, with '/' and NUL */
 
-/* Uses open-file-description locks: the lock belongs to the broker's descriptor, and needs write access. */
+/*
+ * Uses a write lock on the open file description: the lock belongs to the broker's descriptor, and needs write access.
+ */
 int leftovers_lock(int fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -68,13 +71,19 @@ static void each_entry(const char *directory, const char *prefix, void (*act)(co
 	closedir(dir);
 }
 
-/* Opens a directory, but no symbolic link: other users can put links in its parent, which lead to other files. */
+/*
+ * Opens a directory, but no symbolic link: other users can put links into its parent, which lead to other files.
+ * Returns the descriptor or -1.
+ */
 static int directory_open(const char *path)
 {
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Removes all files in the directory and closes fd. Uses no path, because the name may be replaced at any time. */
+/*
+ * Removes all files in the directory fd and closes fd. Uses no path, because the path's name may be replaced at any
+ * time.
+ */
 static void remove_entries(int fd)
 {
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -103,7 +112,7 @@ static void remove_unlocked_directory(const char *path)
 	close(fd);
 }
 
-/* Removes a file in SHM_DIR, or a directory of files that is not locked. */
+/* Removes the file `name` in SHM_DIR. If it is a directory that is not locked, removes the directory with its files. */
 static void remove_object(const char *name, const char *context)
 {
 	char path[600];
@@ -160,14 +169,15 @@ static int lock_make(int directory, struct stat *own)
 	return error ? error : -EAGAIN;
 }
 
-/* Opens and locks a directory that this process has just made. */
+/* Opens and locks a directory that this process has just made. Returns 0 or a negative errno. */
 static int directory_hold(struct leftovers_directory *directory)
 {
 	int lock = -1, fd = directory_open(directory->path);
 
 	if (fd < 0)
 		return -errno;
-	flock(fd, LOCK_EX | LOCK_NB); /* fails while a cleaner has the lock, which leaves a new directory alone */
+	/* may fail: a cleaner that has the lock leaves a directory alone that is as new as this one */
+	flock(fd, LOCK_EX | LOCK_NB);
 	lock = fstat(fd, &directory->own) ? -errno : lock_make(fd, &directory->own_lock);
 	if (lock < 0) {
 		close(fd);
@@ -270,7 +280,10 @@ int leftovers_directory_restore(struct leftovers_directory *directory)
 		return error_set(error, "%s was removed, and cannot be locked again: %s", again.path, strerror(-error));
 	directory_drop(directory);
 	*directory = again;
-	/* if only the file was removed, the descriptor that was just closed had the directory's BSD lock until now */
+	/*
+	 * if only the file "lock" was removed, the descriptor that was just closed had the directory's BSD lock until
+	 * now
+	 */
 	flock(directory->fd, LOCK_EX | LOCK_NB);
 	return 1;
 }
@@ -312,7 +325,7 @@ int leftovers_directory_each(const char *name, int (*act)(const char *path, void
 	return result;
 }
 
-/* Returns true if the file in the directory exists and a living process has it locked. */
+/* Returns true if the directory has a file `name` that a living process has locked. */
 static bool is_locked(int directory, const char *name)
 {
 	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -324,8 +337,8 @@ static bool is_locked(int directory, const char *name)
 }
 
 /*
- * Removes a private socket's directory whose process is dead, by the directory's descriptor. Does nothing unless the
- * directory is the caller's (root: anybody's), and only its owner can write in it, so that nobody else made its
+ * Removes the directory of a private socket whose process is dead. fd: descriptor of the directory. Does nothing unless
+ * this user owns the directory (root: any user), and only its owner can write in it, so that nobody else made its
  * files.
  */
 static void remove_if_unlocked(int fd, const char *path)

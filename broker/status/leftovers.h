@@ -18,8 +18,9 @@
 int leftovers_lock(int fd);
 
 /*
- * Returns true if no living broker has the status file. Then the file is locked, so that no other process removes it
- * meanwhile, unless another process has a read lock on it: a read lock does not show that a broker lives.
+ * Locks a dead broker's status file. Returns true if no living broker has the file: the file is then locked, so that no
+ * other process removes it meanwhile, unless another process has a read lock on it (a read lock does not show that a
+ * broker lives).
  */
 bool leftovers_take(int fd);
 
@@ -35,9 +36,9 @@ bool leftovers_is_own(const struct stat *st);
 #define LEFTOVERS_KEPT 600 /* seconds after its last update for which a dead broker's file with keeps_events is kept */
 
 /*
- * Removes the files of dead brokers, as far as this user may. For a program's start, before the program makes files
- * with its instance's name. Keeps two kinds of status files, for a later broker of the same name to take over their
- * events: that of a dead broker with the name `starting` (NULL: none) if leftovers_is_own(), and any with
+ * Removes the files of dead brokers, as far as this user may. Called at a program's start, before the program makes
+ * files with its instance's name. Keeps two kinds of status files, for a later broker of the same name to take over
+ * their events: that of a dead broker with the name `starting` (NULL: none) if leftovers_is_own(), and any with
  * keeps_events that was last updated less than LEFTOVERS_KEPT ago.
  */
 void leftovers_remove(const char *starting);
@@ -50,13 +51,17 @@ void leftovers_remove(const char *starting);
  */
 struct leftovers_directory {
 	char path[LEFTOVERS_PATH_SIZE]; /* ends in gpubroker-NAME.XXXXXX */
-	int  fd;   /* of the directory, with a BSD lock, which keeps systemd-tmpfiles(8) from cleaning it; -1: none */
+	/* descriptor of the directory, with a BSD lock, which keeps systemd-tmpfiles(8) from cleaning it; -1: none */
+	int  fd;
 	int  lock; /* descriptor of the file "lock" */
 	struct stat own;      /* fstat() of the directory when it was made */
 	struct stat own_lock; /* fstat() of the file "lock" when it was made */
 };
 
-/* Makes a directory in /tmp, else in XDG_RUNTIME_DIR. Returns 0 or a negative errno with the error message set. */
+/*
+ * Makes a private directory in /tmp or, if that fails, in XDG_RUNTIME_DIR. Returns 0 or a negative errno with the error
+ * message set.
+ */
 int leftovers_directory_make(struct leftovers_directory *directory, const char *name);
 
 /*

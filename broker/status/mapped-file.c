@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define STEP 65536u /* bytes by which a file grows, at least */
+#define STEP 65536u /* a file's size is a multiple of this number of bytes */
 
-/* The mapping and its state, for the signal handler. Atomic, because any thread may run the handler. */
+/* Begin, end and state of the mapping, for the signal handler. Atomic, because any thread may run the handler. */
 static struct {
 	_Atomic(uintptr_t) begin, end;
 	atomic_bool        is_lost;
@@ -20,8 +20,9 @@ static struct {
 } guard;
 
 /*
- * If the address is in the mapping, replaces the mapping by anonymous memory; mmap() is a bare system call, and safe
- * in a handler. If it is not, or mmap() fails, restores the former action. In both cases the access is then repeated.
+ * Handler of SIGBUS. If the address is in the mapping, replaces the mapping by anonymous memory; mmap() is a bare
+ * system call, and safe in a handler. If the address is elsewhere, or mmap() fails, restores the former action. In both
+ * cases the access that raised the signal is then repeated.
  */
 static void on_bus_error(int signal, siginfo_t *info, void *context)
 {
@@ -55,7 +56,10 @@ static int guard_install(void)
 	return -pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
 }
 
-/* Allocates the file's space up to `size`: all of it if the file was truncated, so that the mapping is valid again. */
+/*
+ * Allocates the file's space up to `size`: what is beyond the mapping, or all if the file was truncated, so that the
+ * mapping is valid again.
+ */
 static int allocate(const struct mapped_file *file, size_t size)
 {
 	size_t from = file->size;
@@ -83,7 +87,8 @@ static void unmap(struct mapped_file *file)
 
 int mapped_file_reserve(struct mapped_file *file, size_t size)
 {
-	size_t grown = file->size + file->size / 8; /* in growing steps, because each maps all pages anew */
+	/* by an eighth of the size, because each growth maps all pages anew */
+	size_t grown = file->size + file->size / 8;
 	void *bytes;
 	int error;
 

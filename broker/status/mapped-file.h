@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 struct mapped_file {
-	int      fd;    /* owned by the caller */
+	int      fd;    /* descriptor of the file, owned by the caller */
 	uint8_t *bytes; /* the mapping; NULL: nothing is mapped */
-	size_t   size;  /* of the mapping, in bytes */
+	size_t   size;  /* size of the mapping in bytes */
 };
 
 /*
@@ -28,7 +28,7 @@ struct mapped_file {
  */
 int mapped_file_reserve(struct mapped_file *file, size_t size);
 
-/* Returns true if the file was truncated, so that bytes that were written may not be in it. */
+/* Returns true if another process truncated the file, so that bytes that were written may not be in the file. */
 bool mapped_file_is_lost(const struct mapped_file *file);
 
 /* Unmaps the file, whose contents stay, and clears the state of mapped_file_is_lost(). */

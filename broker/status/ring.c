@@ -13,14 +13,14 @@
 #include "format.h"
 #include "leftovers.h"
 
-#define CHUNK 64 /* events in one read */
+#define CHUNK 64 /* number of events that one pread(2) reads */
 
 static void put(const struct mapped_file *file, uint32_t place, const struct status_event *event, size_t size)
 {
 	memcpy(file->bytes + STATUS_RING + (size_t)place * sizeof *event, event, size);
 }
 
-/* Fills the event of the file from the broker's, without the seal. Returns the bytes that the seal is to cover. */
+/* Fills the file's event *to from the broker's event, without the seal. Returns the bytes that the seal is to cover. */
 static size_t fill(struct status_event *to, const struct broker_event *event)
 {
 	const char *text = event_rows[event->kind].subject == SUBJECT_CAUSE ? event->text : event->name;
@@ -122,8 +122,8 @@ static void take_all(struct ring *ring, const struct mapped_file *file, int fd)
 }
 
 /*
- * Returns the pid of a broker that was killed while it served, and may take the header from the copy. 0: the file has
- * no whole header, because its broker ended before it served.
+ * Returns the pid of the dead broker, if it was killed while it served. If the header is not whole, takes the header
+ * from the file's copy. Returns 0 if the file has no whole header, because its broker ended before it served.
  */
 static uint64_t pid_of(int fd, struct status_header *header)
 {

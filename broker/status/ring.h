@@ -15,29 +15,33 @@
 #include "broker/base/event-kinds.h"
 #include "mapped-file.h"
 
-/* All zeroes to begin with. */
+/* Positions in the ring. All zeroes at the beginning. */
 struct ring {
-	uint64_t events;            /* number of the last event */
-	uint32_t next[EVENT_PARTS]; /* index of the next event in each part, relative to the part's begin */
+	uint64_t events;            /* number of the event that was added last; the first event has 1 */
+	/* where the next event of each part goes: an index that counts from the part's beginning */
+	uint32_t next[EVENT_PARTS];
 	bool     has_inherited;     /* the ring has taken over the events of a dead broker */
-	uint64_t predecessor;       /* pid of that dead broker, if it was killed while it served; 0: none */
+	uint64_t predecessor;       /* pid of the dead broker, if it was killed while it served; 0: there is none */
 };
 
 /* Adds the event to its part of the ring, and overwrites the part's oldest event if the part is full. */
 void ring_put(struct ring *ring, const struct mapped_file *file, const struct broker_event *event);
 
 /*
- * Opens and locks the status file of a dead broker of this user, and unlinks its name. Returns the descriptor; -1:
- * there is no such file. Call it before a new file gets the name.
+ * Opens and locks the status file with the name, if it is of a dead broker of this user, and unlinks the name. Returns
+ * the descriptor; -1: there is no such file. Called before a new file gets the name.
  */
 int ring_predecessor_open(const char *shm_name);
 
-/* Copies the ring from this broker's former file, `before`. At least STATUS_HEADER_SIZE of the new file is mapped. */
+/*
+ * Copies the ring from this broker's former status file, `before`, to the new one. At least STATUS_HEADER_SIZE bytes of
+ * the new file are mapped.
+ */
 void ring_copy(const struct mapped_file *file, int before);
 
 /*
- * Takes over the events of a dead broker's status file, fd, and closes fd. The mapping of the new file is at least
- * STATUS_HEADER_SIZE large.
+ * Takes over the events of a dead broker's status file, fd, into the new file, and closes fd. At least
+ * STATUS_HEADER_SIZE bytes of the new file are mapped.
  */
 void ring_inherit(struct ring *ring, const struct mapped_file *file, int fd);
 

@@ -24,12 +24,13 @@
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
 struct snapshot {
-	struct walk    walk; /* must be the first member, because visit() casts the pointer */
+	struct walk    walk; /* the first member, because visit() casts to the snapshot */
 	struct broker *broker;
 	uid_t          uid;
 	bool           all;    /* the user may read the status file, so every object is sent */
 	uint32_t       slots;  /* number of slots when the snapshot began; 0 if all is true */
-	uint8_t        sent[]; /* one bit for each slot: another user's object was sent, as a record refers to it */
+	/* a bit for each slot; 1: the slot's object is another user's, and was sent because a record refers to it */
+	uint8_t        sent[];
 };
 
 /* ---- the object of a slot ---- */
@@ -39,7 +40,10 @@ static const struct timeline *timeline_at(const struct tracked *tracked)
 	return (const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked));
 }
 
-/* Returns the session of a wait or request; NULL: the request is the broker's own, or the session has ended. */
+/*
+ * Returns the session of a reported wait or a waiting request. NULL: the request is the broker's own, or the session
+ * has ended.
+ */
 static const struct session *waiter_at(const struct snapshot *snapshot, const struct tracked *tracked)
 {
 	return session_find(snapshot->broker, tracked->type == TRACKED_WAIT ?
@@ -47,7 +51,9 @@ static const struct session *waiter_at(const struct snapshot *snapshot, const st
 						      wait_session(OBJECT(tracked, struct wait)));
 }
 
-/* Returns the buffer that a wait or request is for; NULL: none, or the buffer no longer exists. */
+/*
+ * Returns the buffer that a reported wait or a waiting request is for. NULL: it is for none, or the buffer has ended.
+ */
 static const struct buffer *awaited_at(const struct snapshot *snapshot, const struct tracked *tracked)
 {
 	const struct wait *wait = OBJECT(tracked, struct wait);
@@ -72,7 +78,7 @@ static bool owns(uid_t uid, const struct buffer *buffer)
 	return buffer && buffer->owner == uid;
 }
 
-/* Returns true if the object is the user's own, or the user may see it in any case. */
+/* Returns true if the object belongs to the snapshot's user, or users may see objects of its type in any case. */
 static bool may_see(const struct snapshot *snapshot, const struct tracked *tracked)
 {
 	uid_t uid = snapshot->uid;
@@ -169,10 +175,14 @@ static void hide(const struct session *session, const struct snapshot *snapshot,
 	} else if (tracked->type == TRACKED_TIMELINE && timeline_at(tracked)->shown.uid != snapshot->uid) {
 		record->timeline.rank = 0;
 	}
-	status_seal(&record->seal, status_size(record->type), 0); /* 0: the sequence shows other users' activity */
+	/* sequence 0, because the real one shows other users' activity */
+	status_seal(&record->seal, status_size(record->type), 0);
 }
 
-/* Returns true if the session's user is root or the broker's, or the kernel would let it read the status file. */
+/*
+ * Returns true if the session's user is root or the broker's own user, or the kernel would let the user read the status
+ * file.
+ */
 static bool may_see_all(const struct session *session)
 {
 	const struct identity *who = &session->who;
@@ -216,8 +226,8 @@ static bool is_first(struct snapshot *snapshot, const struct tracked *named)
 }
 
 /*
- * Sends the objects that an object's record refers to, and then the record. The recursion ends: a grant refers to a
- * timeline, a timeline to a session, and a session to nothing. Returns the number of records sent.
+ * Sends the records of the objects that an object's record refers to, and then the object's record. The recursion ends:
+ * a grant refers to a timeline, a timeline to a session, and a session to nothing. Returns the number of records sent.
  */
 static unsigned object_send(struct snapshot *snapshot, const struct tracked *tracked)
 {
@@ -243,8 +253,8 @@ static unsigned visit(struct walk *walk, const struct tracked *tracked)
 }
 
 /*
- * Sends the header last, so that an interrupted snapshot is no status. A user that does not see all gets no counters
- * and no number of waiting requests, because both show other users' activity.
+ * Sends the header after all records, so that an interrupted snapshot is no valid status. A user that does not see all
+ * gets no counters and no number of waiting requests, because both show other users' activity.
  */
 static void end(struct walk *walk, struct wire_view *view)
 {

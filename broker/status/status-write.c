@@ -257,7 +257,7 @@ static void put(struct status *status, uint64_t offset, const void *bytes, size_
 {
 	struct status_copy *copy = (struct status_copy *)(status->file.bytes + STATUS_COPY);
 
-	__atomic_store_n(&copy->offset, STATUS_COPY, __ATOMIC_RELAXED); /* its bytes are being changed */
+	__atomic_store_n(&copy->offset, STATUS_COPY, __ATOMIC_RELAXED); /* says that copy->bytes is being changed */
 	atomic_thread_fence(memory_order_release);
 	memcpy(copy->bytes, bytes, size);
 	__atomic_store_n(&copy->offset, offset, __ATOMIC_RELEASE);
@@ -278,7 +278,7 @@ static void write_record(struct broker *broker, uint32_t slot)
 		put(broker->status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
 }
 
-/* Writes all changed slots, except slots after the last one, which are not read. */
+/* Writes the records of all changed slots, except of slots after the last used one, which readers do not read. */
 static int write_records(struct broker *broker)
 {
 	struct status *status = broker->status;
@@ -329,7 +329,9 @@ static int write_changed(struct broker *broker)
 	return error;
 }
 
-/* Unmaps the file and marks header and all slots to be written, because the bytes written so far may be in no file. */
+/*
+ * Unmaps the file, and marks the header and all slots as changed, because the bytes written so far may be in no file.
+ */
 static void forget_written(struct status *status)
 {
 	mapped_file_reset(&status->file);
@@ -338,7 +340,10 @@ static void forget_written(struct status *status)
 		tracking_put(&status->tracking, slot);
 }
 
-/* Marks the devices whose spare memory has changed, by comparison, because spare memory has no record of its own. */
+/*
+ * Marks the records of devices whose spare memory has changed. Compares the figures, because spare memory has no record
+ * of its own.
+ */
 static void mark_devices(struct broker *broker)
 {
 	struct status *status = broker->status;
@@ -353,7 +358,10 @@ static void mark_devices(struct broker *broker)
 	}
 }
 
-/* Returns true if there is nothing to write. Compares the counters, so that code that counts need not mark them. */
+/*
+ * Returns true if there is nothing to write. Compares the counters with those last written, so that code that counts
+ * need not mark a change.
+ */
 static bool is_current(const struct broker *broker)
 {
 	const struct status *status = broker->status;
@@ -451,7 +459,8 @@ void status_start(struct broker *broker)
 
 	snprintf(header->instance, sizeof header->instance, "%s", broker->board->header->instance);
 	snprintf(header->device_kind, sizeof header->device_kind, "%s", broker->device->name);
-	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS); /* first, for STATUS_ADDRESS_SLOT */
+	/* the first object, so that its slot is STATUS_ADDRESS_SLOT */
+	tracked_begin(&status->tracking, &status->address, TRACKED_ADDRESS);
 	for (uint32_t i = 0; i < broker->board->header->devices; i++)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
 	if (status->job_id[0])

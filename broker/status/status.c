@@ -22,7 +22,7 @@
 
 #define FILE_MODE 0640 /* the owner writes; the group, which brokerd.conf may set, reads */
 
-#define TRIES          10 /* attempts to get a name */
+#define TRIES          10 /* largest number of attempts to get a name */
 #define OWNER_TEXT_MAX 32
 
 uid_t status_process_owner(const struct status_header *header)
@@ -38,7 +38,10 @@ uid_t status_process_owner(const struct status_header *header)
 
 /* ---- the file ---- */
 
-/* Makes and locks a file without a name. Returns its descriptor and sets *own; -EOPNOTSUPP: not possible here. */
+/*
+ * Makes and locks a file without a name. Returns its descriptor and sets *own, or returns -EOPNOTSUPP: the system
+ * cannot make such files.
+ */
 static int unnamed_open(struct stat *own)
 {
 	int fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
@@ -115,7 +118,7 @@ static int name_take(struct status *status, const char *instance)
 	return error;
 }
 
-/* Writes " (pid N)" to text if the file names a process of the file's owner, else "". Returns text. */
+/* Writes " (pid N)" to text if the header of the file names a living process of `owner`, else "". Returns text. */
 static const char *owner_text(const char *path, uid_t owner, char text[OWNER_TEXT_MAX])
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -131,7 +134,9 @@ static const char *owner_text(const char *path, uid_t owner, char text[OWNER_TEX
 	return text;
 }
 
-/* Takes a name with a random suffix. There are too many such names for another user to take all. */
+/*
+ * Takes another name: `instance` with a random suffix. There are too many such names for another user to take them all.
+ */
 static int name_take_another(struct status *status, const char *instance, char other[INSTANCE_SIZE])
 {
 	int error = -EEXIST;
@@ -173,7 +178,7 @@ static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
 	return 0;
 }
 
-/* Gives the new file the group of the former one, and FILE_MODE. */
+/* Gives the new file the group of the former file, `before`, and FILE_MODE. */
 static void share_as(const struct status *status, int before)
 {
 	struct stat st;
@@ -247,7 +252,7 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 		status_close(status);
 		return error_set(error, "the status file cannot be written: %s", strerror(-error));
 	}
-	/* the header is not sealed, because the broker is only starting */
+	/* the header is not sealed yet, because the broker does not serve yet */
 	memcpy(status->file.bytes, &status->header, sizeof status->header);
 	if (before >= 0)
 		ring_inherit(&status->ring, &status->file, before);

@@ -29,19 +29,23 @@ struct broker;
 
 struct status {
 	struct mapped_file file;
-	struct stat     own; /* fstat() of file.fd when the file was made; identifies the file when fstat() fails */
+	/* fstat() of file.fd when the file was made; identifies the file where fstat() could fail */
+	struct stat     own;
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
 	struct tracked  address, job;
-	uint64_t        spare[DEVICE_MAX][2]; /* bytes of idle and of pooled memory in each device's record */
+	/* bytes of idle and of pooled memory of each device, as last noted for the device's record */
+	uint64_t        spare[DEVICE_MAX][2];
 	uint64_t        sequence;             /* number of the latest write, for the seals */
-	char            launcher[STATUS_LAUNCHER_SIZE]; /* program that started the job, such as "slurm" */
-	char            job_id[STATUS_JOB_SIZE];        /* the job's number there; empty: no launcher */
+	char            launcher[STATUS_LAUNCHER_SIZE]; /* name of the program that started the job, such as "slurm" */
+	/* id that the launcher gave the job; empty: there is no launcher */
+	char            job_id[STATUS_JOB_SIZE];
 	bool            started;    /* status_start() was called */
 	bool            complained; /* the last write failed, and the log says so */
 	struct ring     ring;
-	struct event   *retry; /* timer: pending for RETRY_MS after the file could not grow; NULL: no memory for it */
+	/* timer, pending for RETRY_MS after the file could not grow; NULL: there was no memory for it */
+	struct event   *retry;
 	struct status_header header; /* the header as last written */
 };
 
@@ -52,7 +56,10 @@ struct status {
  */
 int status_open(struct status *status, char instance[INSTANCE_SIZE]);
 
-/* Sets the launcher's job, as printable ASCII, that the broker's program belongs to. Call it before status_start(). */
+/*
+ * Notes the launcher and the id of the job that the broker's program belongs to, in printable ASCII. Called before
+ * status_start().
+ */
 void status_set_job(struct status *status, const char *launcher, const char *id);
 
 /* Begins to write header and records. Called when all parts of the broker that have records are made. */
@@ -71,34 +78,40 @@ int status_restore(struct broker *broker);
  */
 int status_open_again(struct status *status);
 
-/* Gives the new file its name, when it is complete. Returns 0 or a negative errno with the error message set. */
+/*
+ * Gives the new file of status_open_again() its name, when the file is complete. Returns 0 or a negative errno with the
+ * error message set. For status-write.c.
+ */
 int status_name_again(const struct status *status);
 
 /* Returns true if the name refers to the broker's own file. */
 bool status_is_named(const struct status *status);
 
-/* Fills and seals the record of an object as the object is now. Returns the record's size. Also for snapshot.c. */
+/*
+ * Fills *to with the record of an object as the object is now, and seals it. Returns the record's size. Also used by
+ * snapshot.c.
+ */
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to);
 
-/* Fills the header, but neither `updated` nor the seal. Also for snapshot.c. */
+/* Fills *header, except `updated` and the seal. Also used by snapshot.c. */
 void status_fill_header(const struct broker *broker, struct status_header *header);
 
 /* Writes the header and the records that have changed. */
 void status_write(struct broker *broker);
 
-/* Adds an event to the ring: the callback `record` of struct events. */
+/* Adds an event to the status file's ring. Called as struct events's callback `record`. */
 void status_record(struct broker *broker, const struct broker_event *event);
 
 /* Sets keeps_events: if the broker is killed, the file is kept for some minutes for the next broker of its name. */
 void status_keep_events(struct status *status);
 
 /*
- * Removes the file, and the other files of the instance. A file that has taken over a dead broker's events is kept if
- * status_start() was not reached, so that the next broker can take them over.
+ * Removes the status file, and the other files of the instance. Keeps a status file that has taken over a dead broker's
+ * events if status_start() was not called, so that the next broker can take them over.
  */
 void status_close(struct status *status);
 
-/* Returns the uid of the broker's process; (uid_t)-1: the process is dead, or the pid was reused. */
+/* Returns the uid of the process that the header names; (uid_t)-1: the process is dead, or its pid was reused. */
 uid_t status_process_owner(const struct status_header *header);
 
 #endif
