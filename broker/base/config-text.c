@@ -10,11 +10,14 @@
 
 #include "common/error.h"
 
-/* An error of this file is set. libconfuse goes on after an error, but only the first error is reported. */
+/*
+ * true: an error of the file that is being read is set. libconfuse goes on after an error, but only the first is
+ * reported.
+ */
 static _Thread_local bool refused;
 static _Thread_local const struct config_file *reading;
 
-/* Replacements for files of every kind. */
+/* Replacements of libconfuse's messages for files of every kind. */
 static const struct config_message messages[] = {
 	{ "missing equal sign after option '%s'", "'%s' has no value: write a '=' and the value behind it" },
 	{ "attempt to append to non-list option '%s'", "'%s' has one value: write '=' instead of '+='" },
@@ -27,7 +30,10 @@ static const struct config_message messages[] = {
 	{ NULL, NULL },
 };
 
-/* Returns our format for a format of libconfuse's, or `format` itself if there is none. The arguments stay the same. */
+/*
+ * Returns our format in place of a format of libconfuse, or `format` itself if we have none. Both take the same
+ * arguments.
+ */
 __attribute__((format_arg(1))) static const char *message_for(const char *format)
 {
 	const struct config_message *const lists[] = { reading->messages, messages };
@@ -58,7 +64,7 @@ int config_text_refuse(cfg_t *cfg)
 
 /* ---- the text ---- */
 
-#define TEXT_MAX (1u << 20) /* bytes of a file */
+#define TEXT_MAX (1u << 20) /* largest size of a file in bytes */
 
 enum piece { PIECE_OTHER, PIECE_COMMENT, PIECE_STRING, PIECE_OPEN /* a comment or string without an end */ };
 

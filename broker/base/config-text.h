@@ -12,7 +12,7 @@
 
 #include <confuse.h>
 
-/* Replaces one message of libconfuse's: both texts are printf formats for the same arguments. */
+/* One message of libconfuse and ours in place of it: printf formats for the same arguments. */
 struct config_message {
 	const char *theirs, *ours;
 };
@@ -25,14 +25,14 @@ struct config_file {
 };
 
 /*
- * Reads the file through cfg, whose validate functions get the values. Returns 0, or the first error, with the error
+ * Parses the file into cfg, whose validate functions get the values. Returns 0, or the first error, with the error
  * message set: -ENOENT if the file does not exist, -EINVAL if it cannot be read or has a mistake, or -ENOMEM.
  */
 int config_text_load(const struct config_file *file, cfg_t *cfg);
 
 /*
- * Refuses a value, in a validate function: makes the thread's error message the error of the file, with the path and
- * the line in front. Returns -1, for the validate function to return.
+ * Called in a validate function to refuse a value: makes the thread's error message the error of the file, with the
+ * path and the line in front. Returns -1, which the validate function returns.
  */
 int config_text_refuse(cfg_t *cfg);
 

@@ -47,7 +47,7 @@ struct broker {
 	struct accounting   *accounting;
 	struct memory       *memory;
 	struct registry     *registry;
-	struct marks        *marks; /* end marks of the timelines that have ended */
+	struct marks        *marks; /* marks to write into the pages of timelines that have ended */
 	struct workers      *workers;
 	struct pool         *pool;
 	struct discard      *discard;
@@ -57,11 +57,11 @@ struct broker {
 	struct delegation   *delegation;
 	struct waiting      *waiting;
 	struct inquiry      *inquiry;
-	struct create_queues *creates; /* creates that wait for memory */
+	struct create_queues *creates; /* queues of the creates that wait for memory */
 	struct status       *status;
 	struct events       *events;    /* NULL: events are neither logged nor kept */
 	struct tracking      *tracking; /* objects that the status file shows, and which of them changed */
-	struct broker_config *config;   /* core/broker.h */
+	struct broker_config *config;   /* what the program chose at its start; declared in core/broker.h */
 	struct core         *core;
 	const struct access_list *creators;
 	struct counters      counters;
@@ -71,8 +71,10 @@ struct broker {
 	bool                 changed;     /* a part changed in this pass; core/broker.c clears the flag once a pass */
 	bool                 unpublished; /* there may be changes that are not in the status file yet */
 	uint64_t             received;    /* when the latest message of any session was read: ns of CLOCK_MONOTONIC */
-	void (*publish)(struct broker *broker); /* status_write(): writes all changes to the status file; may be NULL */
-	int (*snapshot)(struct session *session, uint64_t request); /* snapshot_begin(): sends what the user may see */
+	/* status_write(): writes all changes to the status file. NULL: the broker has no status file */
+	void (*publish)(struct broker *broker);
+	/* snapshot_begin(): sends the session what its user may see of the broker */
+	int (*snapshot)(struct session *session, uint64_t request);
 };
 
 /* Notes a change: the status file's header is written again, and a stopping broker checks whether it is done. */

@@ -6,9 +6,7 @@
 #include <search.h>
 #include <stddef.h>
 
-/*
- * Compares by time; then by address, so that tdelete(3) finds the one of several deadlines of one time that is meant.
- */
+/* Compares two deadlines by time, and those of the same time by address, so that tdelete(3) removes the right one. */
 static int compare(const void *a, const void *b)
 {
 	const struct deadline *one = a, *other = b;
@@ -28,7 +26,10 @@ void deadlines_remove(struct deadlines *deadlines, struct deadline *deadline)
 	tdelete(deadline, &deadlines->tree, compare);
 }
 
-/* For tfind(3): sends the search to the earlier side of each node, and stores the node's deadline in *key. */
+/*
+ * Comparison for tfind(3) that leads the search to the earliest deadline: stores the deadline of each visited node in
+ * *key.
+ */
 static int go_earlier(const void *key, const void *node)
 {
 	*(const void **)key = node;

@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 struct deadline {
-	uint64_t ms; /* milliseconds of a clock that the caller chooses; does not change while it is in a set */
+	/* time in milliseconds of a clock that the caller chooses; does not change while the deadline is in a set */
+	uint64_t ms;
 };
 
 /* All zeroes: an empty set. */
@@ -19,7 +20,8 @@ struct deadlines {
 	void *tree;
 };
 
-int deadlines_add(struct deadlines *deadlines, struct deadline *deadline); /* 0, or -ENOMEM with the set unchanged */
+/* returns 0, or -ENOMEM with the set unchanged */
+int deadlines_add(struct deadlines *deadlines, struct deadline *deadline);
 void deadlines_remove(struct deadlines *deadlines, struct deadline *deadline); /* the deadline must be in the set */
 
 /* Returns the earliest deadline; NULL: the set is empty. */

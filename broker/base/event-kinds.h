@@ -26,10 +26,10 @@ enum event_part {
 enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 
 /*
- * Columns: identifier; name for people; part of the ring; the lowest log level that shows it; limit of log lines for
- * each class (kind and reason) in EVENT_WINDOW_MS, or 0: none; what its text in the ring is; format of the log line,
- * with %a the actor, %o the other process, %u the other user, %n the buffer, %b bytes, %d the detail, %m the detail
- * as a mode, %e the cause.
+ * Columns: identifier; name for people; part of the ring; the lowest log level that shows it; largest number of log
+ * lines for each class (kind and reason) in EVENT_WINDOW_MS, or 0: no limit; what its text in the ring is; format of
+ * the log line, with %a the actor, %o the other process, %u the other user, %n the buffer, %b bytes, %d the detail, %m
+ * the detail as a mode, %e the cause.
  */
 #define EVENTS_KNOWN(X)                                                                                              \
 	X(START, "start", EVENT_OF_BROKER, LOG_NORMAL, 0, SUBJECT_CAUSE, "%e")                                       \
@@ -126,9 +126,11 @@ struct broker_event {
 	struct event_party other; /* the process or user that was affected, if there is one */
 	uint64_t           bytes;
 	uint32_t           detail;   /* a number that the format of the kind shows, by %d or %m */
-	const char        *name;     /* of the buffer; NULL: none */
-	const char        *text;     /* the cause, as the client was told; NULL: a text for error */
-	uint32_t           left_out; /* not 0: the event reports that so many of its kind and reason were left out */
+	const char        *name;     /* name of the buffer; NULL: none */
+	/* the cause, as the client was told; NULL: the cause is the usual text for `error` */
+	const char        *text;
+	/* not 0: in place of this number of events of the kind and reason, which were left out */
+	uint32_t           left_out;
 };
 
 #define EVENT_TEXT_MAX 512
@@ -148,7 +150,7 @@ struct event_row {
 
 extern const struct event_row event_rows[EVENT_KINDS];
 
-int event_find(const char *name); /* returns the kind with that name; -1: there is none */
+int event_find(const char *name); /* returns the number of the kind with the name; -1: there is none */
 
 /* Returns the reason for a negative errno as a word, such as "quota", "memory", "permission"; "" for 0. */
 const char *event_reason(int error);

@@ -16,13 +16,13 @@
 #include "event-kinds.h"
 
 struct broker;
-struct event; /* of libevent */
+struct event; /* libevent's */
 struct event_base;
 
 #define EVENT_WINDOW_MS 60000
-#define EVENT_ENTRIES   8 /* limit of a class's ring entries in a window, if its kind is in EVENT_REFUSED */
+#define EVENT_ENTRIES   8 /* largest number of a class's ring entries in a window, if its kind is in EVENT_REFUSED */
 
-/* What became of the events of a class since the window began. */
+/* How many log lines and ring entries a class had since the window began. */
 struct event_class {
 	uint32_t lines, entries;           /* log lines and ring entries that were written */
 	uint32_t lines_left, entries_left; /* log lines and ring entries that were left out */
@@ -30,23 +30,29 @@ struct event_class {
 
 /* All zeroes to begin with: no ring, and no timer that reports what was left out. */
 struct events {
-	void (*record)(struct broker *broker, const struct broker_event *event); /* adds it to the ring; or NULL */
+	/* adds an event to the ring; NULL: there is no ring */
+	void (*record)(struct broker *broker, const struct broker_event *event);
 	struct broker     *broker;
-	struct event      *timer;  /* ends the window; pending while something is left out */
+	struct event      *timer;  /* timer that ends the window; pending while the report of left-out events is due */
 	uint64_t           window; /* when the window began, in milliseconds since 1970; 0: there is none */
 	struct event_class classes[EVENT_KINDS][EVENT_REASONS];
 };
 
-/* Makes the timer that reports what was left out. Returns 0, or -ENOMEM without an error message. */
+/* Makes the timer that reports how many events were left out. Returns 0, or -ENOMEM without an error message. */
 int events_begin(struct events *events, struct broker *broker, struct event_base *base);
 
-/* Frees the timer, and reports what was left out and not reported yet. Later events do not reach the ring. */
+/*
+ * Frees the timer, and reports how many events were left out and not reported yet. Later events do not reach the ring.
+ */
 void events_end(struct events *events);
 
-/* Logs the event and adds it to the ring, unless its class is over its limit. Constant work. */
+/* Logs the event and adds it to the ring, except where its class is over its limit. Takes constant time. */
 void event_happened(struct broker *broker, const struct broker_event *event);
 
-/* Ends the window: reports the number of left-out events of each class, and clears the counts. For timer and tests. */
+/*
+ * Ends the window: reports the number of left-out events of each class, and clears the counts. Called by the timer and
+ * by tests.
+ */
 void events_tell(struct events *events);
 
 /* Returns the time in milliseconds since 1970, from a coarse clock: up to 10 ms late. */

@@ -19,7 +19,9 @@
 
 #define HISTOGRAM_PAUSE_MS 100
 
-/* Columns: identifier; key; bound of the first bucket, as the exponent n of 2^n microseconds; what is timed. */
+/*
+ * Columns: identifier; key; bound of the first bucket, as the exponent n of 2^n microseconds; what the durations are.
+ */
 #define HISTOGRAMS_KNOWN(X)                                                                              \
 	X(CREATE, create, 4, "creates, with the wait for memory, until the buffer was live")             \
 	X(ACQUIRE, acquire, 2, "acquires and redeems of a buffer that was there, until it was granted") \
@@ -33,11 +35,12 @@ enum histogram_id {
 	HISTOGRAMS
 };
 
-#define HISTOGRAM_BUCKETS 25 /* the last one has no bound */
+#define HISTOGRAM_BUCKETS 25 /* number of buckets; the last bucket has no bound */
 
 struct histogram {
 	uint64_t       nanoseconds;                /* sum of all durations */
-	uint64_t       buckets[HISTOGRAM_BUCKETS]; /* number of durations up to this bound and above the one before */
+	/* number of durations in each bucket: up to its bound and above the bound of the bucket before */
+	uint64_t       buckets[HISTOGRAM_BUCKETS];
 	struct tracked tracked;
 };
 
@@ -45,7 +48,8 @@ struct histogram {
 struct histograms {
 	struct tracking *tracking;
 	struct event    *later;   /* timer that marks the changed histograms for the status file; NULL: not shown */
-	uint32_t         changed; /* one bit for each histogram to be marked; the timer is pending if any is set */
+	/* a bit for each histogram that is to be marked; the timer is pending if any bit is set */
+	uint32_t         changed;
 	struct histogram of[HISTOGRAMS];
 };
 

@@ -21,7 +21,9 @@ static struct {
 	struct sockaddr_un address;
 } journal;
 
-/* Compares stderr with $JOURNAL_STREAM, which is also inherited by programs whose stderr was redirected since. */
+/*
+ * Returns true if stderr is the file that $JOURNAL_STREAM names; programs whose stderr was redirected inherit it, too.
+ */
 static bool stderr_is_journal(void)
 {
 	const char *stream = environment_get("JOURNAL_STREAM");

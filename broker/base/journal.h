@@ -16,16 +16,22 @@
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 struct journal_field {
-	const char *name, *text; /* text: the value; NULL: the value is number */
+	const char *name, *text; /* name of the field, and its value as a text; text NULL: the value is `number` */
 	uint64_t    number;
 	bool        there; /* false: the field is not sent */
 };
 
-/* Opens the socket if stderr is connected to the journal. path: JOURNAL_SOCKET, or the socket of a test. */
+/*
+ * Opens the socket if stderr is connected to the journal. path: address of the journal's socket: JOURNAL_SOCKET, except
+ * in tests.
+ */
 void journal_open(const char *path);
 void journal_close(void);
 
-/* Sends a line. priority: of syslog(3), 0 to 7. False: there is no journal, it has no room, or the line is too long. */
+/*
+ * Sends a line with its fields. priority: 0 to 7, as for syslog(3). Returns false if there is no journal, the journal
+ * has no room, or the line is too long.
+ */
 bool journal_send(int priority, const struct journal_field *fields, unsigned count, const char *text);
 
 #endif

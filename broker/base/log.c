@@ -137,7 +137,7 @@ void log_write(enum log_level least, bool of_client, const char *format, ...)
 
 	if (level < least)
 		return;
-	/* before any other call, because the format may have %m, for errno */
+	/* formats before any other call, which might change errno: the format may have %m */
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);

@@ -27,8 +27,9 @@ enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
 #define log_detail(...) log_write(LOG_VERBOSE, true, __VA_ARGS__) /* sessions that begin and end */
 
 /*
- * Logs a line if the log's level is `least` or more. of_client: a client can cause the line, so it is limited and
- * never waits. A line of the program's own waits up to 1 s for room on stderr while no broker serves.
+ * Logs a line if the log's level is `least` or more. of_client: clients can cause the line, so the number of such lines
+ * is limited and they never wait. A line of the program's own waits up to 1 s for room on stderr while no broker
+ * serves.
  */
 void log_write(enum log_level least, bool of_client, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -39,18 +40,21 @@ void log_fields(enum log_level least, bool of_client, const struct journal_field
 /* Sends lines to systemd's journal from now on, if stderr is connected to the journal. */
 void log_journal(void);
 
-/* Returns true if lines with this `least` level are logged. */
+/* Returns true if lines of the level `least` are logged. */
 bool log_shows(enum log_level least);
 
-/* Registers told(), called for the first line that is left out after the log last said how many were; NULL: none. */
+/*
+ * Registers told(), which is called for the first line that is left out since the log last said how many were left out;
+ * told NULL: nothing is called.
+ */
 void log_when_left_out(void (*told)(void *context), void *context);
 
-/* Logs now how many lines were left out, instead of before the next line. */
+/* Logs at once how many lines were left out, which is otherwise logged before the next line. */
 void log_tell_left_out(void);
 
-void log_level_set(enum log_level level); /* the level is LOG_NORMAL by default */
+void log_level_set(enum log_level level); /* sets the log's level, which is LOG_NORMAL at first */
 
-/* Says whether a broker serves from now on. While one does, no line waits. */
+/* Tells the log whether a broker serves from now on. While a broker serves, no line waits. */
 void log_serving(bool serving);
 
 #endif

@@ -18,10 +18,11 @@ struct option_row {
 	char              letter;   /* short option; 0: none */
 	const char       *name;     /* long option, without "--" */
 	const char       *argument; /* what --help calls the value; NULL: the option has no value */
-	const char       *text;     /* for --help */
+	const char       *text;     /* description of the option in --help */
 	struct value_type type;
-	size_t            offset;  /* offset of its field in the structure that the options fill */
-	const char       *command; /* commands that the option is for; NULL: all, or the program has no commands */
+	size_t            offset;  /* offset of the option's field in the struct that the options fill */
+	/* name of the commands that the option is for; NULL: all, or the program has no commands */
+	const char       *command;
 };
 
 struct option_table {
@@ -30,8 +31,8 @@ struct option_table {
 	int                      width;                /* --help: width of the column of options, in characters */
 	void                   (*commands)(int width); /* --help: prints the commands above the options; NULL: none */
 	enum { WORDS_ANY, WORDS_COMMAND, WORDS_BOUNDED } words; /* WORDS_COMMAND: no options after the first word */
-	int                      words_max; /* limit of words that are not options, for WORDS_BOUNDED */
-	const struct option_row *rows;      /* the last two are OPTION_HELP_AND_VERSION */
+	int                      words_max; /* for WORDS_BOUNDED: largest number of words that are not options */
+	const struct option_row *rows;      /* the options; the last two rows are OPTION_HELP_AND_VERSION */
 	size_t                   count;     /* number of rows, at most OPTION_ROWS_MAX */
 };
 
@@ -42,9 +43,9 @@ struct option_table {
 #define OPTION_ROWS_MAX 32
 
 /*
- * Reads the command line into the structure at `options`. Returns 0, and the words that are not options begin at
- * argv[optind]; 1 if --help or --version was printed; or a negative errno with the error message set. In *given, if
- * given is not NULL, sets the bit of each row (1 << index) that the command line has.
+ * Reads the command line into the struct at `options`. Returns 0, and argv[optind] is the first of the words that are
+ * not options; 1 if --help or --version was printed; or a negative errno with the error message set. If given is not
+ * NULL, sets in *given the bit (1 << index) of each row whose option the command line has.
  */
 int option_table_read(const struct option_table *table, void *options, uint32_t *given, int argc, char **argv);
 

@@ -14,22 +14,29 @@ struct rr_item {
 };
 
 struct rr_user {
-	struct rr_item *items; /* the next item to be served first; NULL: the user is not in the queue */
+	/* list of the user's items, in the order of service; NULL: the user is not in the queue */
+	struct rr_item *items;
 	struct rr_user *prev, *next;
 };
 
 struct round_robin {
-	struct rr_user *users; /* users with items, the next user to be served first */
+	struct rr_user *users; /* list of the users with items, in the order of service */
 };
 
-/* Queues the item as the user's last (append) or first (prepend). A user without other items becomes the last user. */
+/*
+ * Queues the item as the user's last (rr_append) or first (rr_prepend). A user without other items becomes the last
+ * user.
+ */
 void rr_append(struct round_robin *queue, struct rr_user *user, struct rr_item *item);
 void rr_prepend(struct round_robin *queue, struct rr_user *user, struct rr_item *item);
 
 /* Removes the item. Also removes the user if this was its last item. */
 void rr_remove(struct round_robin *queue, struct rr_user *user, struct rr_item *item);
 
-/* Moves a served user behind all others. `to`, which may be the user itself, takes over its place and items. */
+/*
+ * Moves a user that was served, and has more items, behind all other users. `to` takes over the user's place and items;
+ * it may be the user itself.
+ */
 void rr_served(struct round_robin *queue, struct rr_user *user, struct rr_user *to);
 
 #endif

@@ -60,7 +60,10 @@ uint32_t tracking_take(struct tracking *tracking)
 	return slot;
 }
 
-/* Pops a free slot, and skips entries that are not below tracking->slots. Makes a new slot if there is none. */
+/*
+ * Takes a free slot from the stack `freed`; skips entries from tracking->slots on, which are not in use any more. Makes
+ * a new slot if the stack is empty. Returns false if no slot can be made.
+ */
 static bool slot_find(struct tracking *tracking, uint32_t *slot)
 {
 	do {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tracked.h - the slots of the status file: which object has which slot, and which slots are to be written again
+ * tracked.h - the slots of the status file: says which object has which slot, and which slots are to be written again
  * because their object began, changed or ended.
  *
  * Owns the slots. An object takes a slot when it begins and frees the slot when it ends. Marking a change takes
- * constant time and cannot fail. Knows neither the objects nor their records: status/ writes the records, and the
- * code that changes an object calls tracked_changed().
+ * constant time and cannot fail. Knows neither the objects nor their records: status/ writes the records, and the code
+ * that changes an object calls tracked_changed().
  */
 #ifndef GPUB_TRACKED_H
 #define GPUB_TRACKED_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TRACKED_MAX (2u << 20) /* limit of slots; an object that finds no slot is not shown */
+#define TRACKED_MAX (2u << 20) /* largest number of slots; an object that finds no free slot is not shown */
 
 enum tracked_type {
 	TRACKED_NONE,
@@ -32,32 +32,35 @@ enum tracked_type {
 	TRACKED_TYPES
 };
 
-/* A member of each object that is shown. All zeroes: the object has no slot, and changes and its end are ignored. */
+/*
+ * A member of each object that the status file shows. All zeroes: the object has no slot, and its changes and its end
+ * are ignored.
+ */
 struct tracked {
-	uint32_t number : 24; /* index of its slot plus 1; 0: no slot */
+	uint32_t number : 24; /* index of the object's slot plus 1; 0: the object has no slot */
 	uint32_t type : 8;    /* enum tracked_type */
 };
 
-/* All zeroes to begin with. */
+/* The slots and their objects. All zeroes at the beginning. */
 struct tracking {
 	struct tracked **at;      /* the object in each slot; NULL: the slot is free */
-	uint64_t        *pending; /* one bit for each slot: the slot is in the list `changed` */
+	uint64_t        *pending; /* a bit for each slot; 1: the slot is in the list `changed` */
 	uint32_t        *changed; /* list of the slots that are to be written */
 	uint32_t        *freed;   /* stack of free slots; entries from `slots` on are ignored */
 	uint32_t         changed_count, freed_count;
-	uint32_t         room;  /* entries that each array has memory for */
+	uint32_t         room;  /* number of entries that each of the four arrays has memory for */
 	uint32_t         slots; /* number of slots in use: one more than the index of the last slot with an object */
 };
 
 void tracking_deinit(struct tracking *tracking);
 
 /*
- * Gives a new object a slot, which is to be written. Does nothing if tracking is NULL, or if there is no memory or no
- * free slot: the object is not shown then.
+ * Gives a new object a slot, and marks the slot to be written. Does nothing if tracking is NULL, or if there is no
+ * memory or no free slot: the object is not shown then.
  */
 void tracked_begin(struct tracking *tracking, struct tracked *tracked, enum tracked_type type);
 
-/* Marks the object's slot to be written again. */
+/* Marks the object's slot to be written again, because the object has changed. */
 void tracked_changed(struct tracking *tracking, const struct tracked *tracked);
 
 /* Frees the slot of an object that is about to be freed, and marks the slot to be written as free. */

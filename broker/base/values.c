@@ -128,8 +128,8 @@ int take_mode(void *field, const char *text)
 }
 
 /*
- * Stores the id of a name that was found, or else parses the text as a number, as chown(1) does. The number need not
- * have a name. UINT32_MAX is not a valid id.
+ * Stores `named`, the id of a name, if `found`. Otherwise parses the text as a number, as chown(1) does; the number
+ * need not have a name. UINT32_MAX is not a valid id.
  */
 static int take_id(uint32_t *field, const char *text, const char *what, bool found, uint32_t named)
 {

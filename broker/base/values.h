@@ -12,13 +12,14 @@
 
 #include "gpubroker.h"
 
-typedef int taker(void *field, const char *text); /* parses text and stores the value in the field */
+/* the type of a function that parses text and stores the value in the field */
+typedef int taker(void *field, const char *text);
 
 /* The type of a value: parsed by a function, one of a list of words, or else a number. */
 struct value_type {
 	taker             *take;      /* the function that parses the value; NULL: the value is a word or a number */
-	const char        *what;      /* for the error message: what the number counts, or all words */
-	uint64_t           low, high; /* the least and the largest number; the field is an unsigned */
+	const char        *what;      /* for the error message: what the number counts, or a list of all words */
+	uint64_t           low, high; /* smallest and largest number that is allowed; the field is an unsigned */
 	const char *const *words;     /* list of words, ended by NULL; the field, an unsigned, gets the index */
 };
 
@@ -29,7 +30,7 @@ struct value_type {
 /* Parses the text as a value of this type and stores the value in the field. */
 int value_take(const struct value_type *type, void *field, const char *text);
 
-/* Each comment begins with the type of the field. */
+/* Parsers of values. Each comment begins with the type of the field that the parser stores its value in. */
 taker take_flag;      /* bool: true for any text */
 taker take_text;      /* const char *: the text itself */
 taker take_instance;  /* char[INSTANCE_SIZE]: the name of a broker, padded with zero bytes */
@@ -46,12 +47,12 @@ unsigned export_of_environment(void);
 /* Parses a decimal number from low to high. what: what the number counts, for the error message. */
 int number_parse(const char *text, const char *what, uint64_t low, uint64_t high, uint64_t *number);
 
-/* The memory that a buffer is to have, and the device. */
+/* Size, layout, reserve and device of a buffer that is to be created. */
 struct amount {
-	uint64_t    size; /* bytes, at least 1 */
+	uint64_t    size; /* size of the buffer in bytes, at least 1 */
 	gpub_layout layout;
 	uint64_t    reserve; /* bytes that the buffer may grow to; 0: the buffer keeps its size */
-	unsigned    device;  /* the broker's index, below DEVICE_MAX */
+	unsigned    device;  /* index of the device in the broker, below DEVICE_MAX */
 };
 
 #define AMOUNT_TEXT_MAX (GPUB_LAYOUT_TEXT_MAX + 8)

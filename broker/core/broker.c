@@ -95,7 +95,8 @@ int broker_listen(struct broker *broker, int listener, int former)
 		return -ENOMEM; /* the event of the former socket stays */
 	event_free(broker->connections->listener);
 	broker->connections->listener = event;
-	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1; i++) /* connections pending at the former socket */
+	/* accepts the connections that are pending at the former socket */
+	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1; i++)
 		connections_accept(broker, former);
 	close(former);
 	return 1;
@@ -125,9 +126,9 @@ static int look_at_status(void *context, char text[EVENT_TEXT_MAX])
 }
 
 /*
- * Restores the names of the host device's memory (names_look). Allocations whose names were removed stay valid for
- * processes that map them, but serve no new buffers: spare memory is given back, and memory_close_named() closes the
- * rest.
+ * Restores the names of the host device's memory, if somebody removed them; a names_look. Allocations whose names were
+ * removed stay valid for processes that map them, but serve no new buffers: spare memory is given back, and
+ * memory_close_named() closes the other allocations.
  */
 static int look_at_memory(void *context, char text[EVENT_TEXT_MAX])
 {
@@ -155,7 +156,7 @@ void broker_config_init(struct broker_config *config)
 	quota_init(&config->quotas.fallback);
 }
 
-#define RESERVE 128 /* descriptors kept free for accept(2), reads of /proc and the driver */
+#define RESERVE 128 /* number of descriptors that are kept free for accept(2), reads of /proc and the driver */
 
 static unsigned descriptors_open(void)
 {
@@ -169,7 +170,7 @@ static unsigned descriptors_open(void)
 	return count;
 }
 
-/* Returns the most descriptors that pooled allocations may keep open, which are charged to nobody. */
+/* Returns the largest number of descriptors that pooled allocations may keep open; nobody is charged for these. */
 static unsigned pool_descriptors(const struct broker *broker)
 {
 	return (broker->memory->descriptors + export_descriptors_max()) * POOL_OBJECTS;
@@ -389,7 +390,7 @@ static void listener_end(struct broker *broker)
 	event_free(broker->connections->listener);
 }
 
-/* Begins shares, the writing of the status file, and the checks of the broker's names. */
+/* Begins the shares of users, the writing of the status file, and the checks of the broker's names. */
 static int names_watched(struct broker *broker)
 {
 	int error;
@@ -426,7 +427,7 @@ static void timers_end(struct broker *broker)
 static const struct part {
 	int (*begin)(struct broker *broker); /* returns 0 or a negative errno with the error message set */
 	void (*end)(struct broker *broker);
-} parts[] = { /* in the order of begin(); end() is called in reverse order; NULL: nothing to do */
+} parts[] = { /* in the order in which begin() is called; end() is called in reverse order; NULL: nothing to do */
 	{ accounting_begin, accounting_end },
 	{ tickets_begin, tickets_end },
 	{ status_begin, status_end },
@@ -528,14 +529,14 @@ void broker_pass(struct broker *broker, bool wait)
 	more |= waking_more(broker);
 	more |= inquiry_more(broker);
 	follow_changes(broker);
-	if (broker->core->over) /* a pending event would start more work */
+	if (broker->core->over) /* the loop is to end, and handling an event would start more work */
 		return;
 	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
 }
 
 /*
- * Returns true for poll_us after the last message, while the loop is to poll instead of sleeping: a session that sent
- * a message is likely to send another, and a wake-up costs several times as much as handling a message.
+ * Returns true if the last message came less than poll_us ago: the loop then polls instead of sleeping. A session that
+ * sent a message is likely to send another, and a wake-up costs several times as much as handling a message.
  */
 static bool is_busy(const struct broker *broker)
 {
@@ -565,7 +566,7 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 	broker_publish(broker);
 }
 
-/* Sessions that map idle memory above the limit are asked to close it, so that memory comes back later. */
+/* Idle memory above the limit comes back later, because the sessions that map it are asked to close it. */
 void broker_keep(struct broker *broker, uint64_t bytes)
 {
 	usages_limit(&broker->memory->usages, bytes);

@@ -43,13 +43,17 @@
 struct broker_config {
 	char     instance[INSTANCE_SIZE];
 	char     device[DEVICE_CHOICE_SIZE];     /* "auto", "cuda", "host", "host:N" */
-	uint32_t buffers, handles; /* number of word places and of handle places in the board */
-	bool     several_users;    /* users other than the broker's own are served */
+	uint32_t buffers, handles; /* number of buffers' words, and of handle places, in the board */
+	bool     several_users;    /* true: users other than the broker's own are served */
 	bool     keeps_events;     /* if the broker is killed, its events are kept for the next broker of its name */
 	char     launcher[STATUS_LAUNCHER_SIZE]; /* name of the launcher that started the program; empty: none */
 	char     job_id[STATUS_JOB_SIZE];        /* the launcher's job that the program belongs to; empty: none */
 	enum trust trust;
-	unsigned exported; /* default kind of export; export_count: $GPUBROKER_EXPORT is invalid, broker_init() fails */
+	/*
+	 * kind of export of buffers that need no certain one; export_count: $GPUBROKER_EXPORT is invalid, broker_init()
+	 * fails
+	 */
+	unsigned exported;
 	uint64_t     pool; /* limit of spare memory (pooled and idle) on each device, in bytes */
 	unsigned     poll_us;        /* microseconds after a message during which the loop polls instead of sleeping */
 	struct access_list creators; /* users that may create buffers */
@@ -66,7 +70,7 @@ void broker_config_init(struct broker_config *config);
 
 #define BROKER_BUFFERS 4096
 #define BROKER_HANDLES 16384
-#define BROKER_POOL    (64ull << 20) /* default of `pool` in broker-run and brokerd */
+#define BROKER_POOL    (64ull << 20) /* default of broker_config.pool in broker-run and brokerd */
 
 /* All parts of one broker, and the state of its loop. */
 struct core {
@@ -89,13 +93,15 @@ struct core {
 	struct inquiry       inquiry;
 	struct status        status;
 	struct events        events;
-	struct names         names; /* files and sockets that are made again when somebody removes them (names.h) */
-	bool                 over;  /* broker_loop() is to return; event_base_loopexit() would need memory for that */
-	void (*drained)(void *context); /* called when the broker stops, and no memory and no device work is left */
+	struct names         names; /* names in the file system that are made again when somebody removes them */
+	/* broker_quit() was called, so broker_loop() returns; event_base_loopexit() would need memory for that */
+	bool                 over;
+	/* called once the broker is stopping and no memory and no device work is left */
+	void (*drained)(void *context);
 	void                *drained_context;
 };
 
-/* Sets the broker's pointers to the parts in core. For broker_init() and tests. */
+/* Sets all pointers of *broker to the parts in *core. For broker_init() and tests. */
 void broker_join(struct broker *broker, struct core *core);
 
 /*
@@ -112,7 +118,10 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
  */
 int broker_listen(struct broker *broker, int listener, int former);
 
-/* Ends all parts, with sessions and threads. The driver frees memory with open mappings when this process exits. */
+/*
+ * Ends all parts, with sessions and threads. Memory that clients still map is freed by the driver when this process
+ * exits.
+ */
 void broker_deinit(struct broker *broker);
 
 /*

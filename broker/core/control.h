@@ -29,7 +29,7 @@ struct control {
 	int                 signal_fd;
 };
 
-/* Blocks the signals and ignores SIGPIPE. Call it before the first thread starts. */
+/* Blocks the signals and ignores SIGPIPE. Called before the first thread starts. */
 void control_block(const sigset_t *signals);
 
 /*
@@ -40,10 +40,13 @@ void control_block(const sigset_t *signals);
 int control_begin(struct control *control, const sigset_t *signals, int exit_code);
 void control_end(struct control *control);
 
-/* Starts the timer that calls on_patience() once after so many seconds. */
+/* Starts the timer that calls on_patience() once, after `seconds` seconds. */
 void control_expect(struct control *control, unsigned seconds);
 
-/* Logs a line for each session that has mappings, up to a limit. hint: end of each line, which says what to do. */
+/*
+ * Logs a line for each session that still has mappings, for a limited number of sessions. hint: end of each line, which
+ * says what to do.
+ */
 void control_log_holders(const struct broker *broker, const char *hint);
 
 /* Writes a summary of the broker's counters to text: "buffers 8 created, ...; balanced". Returns text. */

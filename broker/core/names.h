@@ -20,8 +20,8 @@
 #define NAMES_MAX 4
 
 /*
- * Checks one name. Returns 0 if the name refers to the broker's file; 1 if it did not and was made again, with the
- * name and a hint in text; or a negative errno with the error message set if it could not be made again.
+ * Checks one name. Returns 0 if the name refers to the broker's file; 1 if the name did not and was made again, with
+ * the name and a hint in text; or a negative errno with the error message set if it could not be made again.
  */
 typedef int names_look(void *context, char text[EVENT_TEXT_MAX]);
 
@@ -31,7 +31,7 @@ struct names {
 	struct {
 		names_look *look;
 		void       *context;
-		bool        lost; /* the last look failed, and an event has reported that */
+		bool        lost; /* the last call of look() failed, and an event has reported the failure */
 	} list[NAMES_MAX];
 	unsigned       count;
 	struct event  *timer;

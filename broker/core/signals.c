@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* The use of each signal. One without a row, such as SIGUSR1 or a real-time signal, is SIGNAL_FOR_WORKERS. */
+/* The use of each signal. A signal without a row, such as SIGUSR1 or a real-time signal, is SIGNAL_FOR_WORKERS. */
 static const enum signal_use uses[] = {
 	[SIGINT] = SIGNAL_STOP,
 	[SIGTERM] = SIGNAL_STOP,
