@@ -15,7 +15,10 @@
 #define FIRST      3 /* number of the first passed descriptor */
 #define PASSED_MAX 64
 
-/* Whether LISTEN_PID is this process. If not, the variables are for its parent, which left them in the environment. */
+/*
+ * Returns true if LISTEN_PID is this process. If not, the variables are for a parent, which left them in the
+ * environment.
+ */
 static bool meant_for_us(void)
 {
 	const char *pid = getenv("LISTEN_PID");
@@ -30,7 +33,10 @@ static long passed_count(void)
 	return count && meant_for_us() ? strtol(count, NULL, 10) : 0;
 }
 
-/* Returns the descriptor whose name in LISTEN_FDNAMES (separated by colons) is ACTIVATION_NAME; -1: none. */
+/*
+ * Returns the passed descriptor that has the name ACTIVATION_NAME in LISTEN_FDNAMES, a list separated by colons; -1:
+ * none.
+ */
 static int passed_named(long count)
 {
 	const char *names = getenv("LISTEN_FDNAMES");

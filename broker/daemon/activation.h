@@ -6,13 +6,13 @@
 #ifndef GPUB_ACTIVATION_H
 #define GPUB_ACTIVATION_H
 
-/* The socket's name in a unit file (FileDescriptorName=). Needed if several sockets are passed. */
+/* The name of the listening socket in a unit file (FileDescriptorName=). Needed if several sockets are passed. */
 #define ACTIVATION_NAME "gpubroker.socket"
 
 /*
- * Returns the socket's descriptor, close-on-exec and with the options that socket_listen() sets. -ENOENT: no socket was
- * passed to this process; -EINVAL with the error message: what was passed is no socket for a broker. Closes the other
- * sockets, and removes the variables LISTEN_* from the environment.
+ * Returns the descriptor of the listening socket, close-on-exec and with the options that socket_listen() sets.
+ * -ENOENT: no socket was passed to this process; -EINVAL with the error message: what was passed is no socket for a
+ * broker. Closes the other sockets, and removes the variables LISTEN_* from the environment.
  */
 int activation_take(void);
 

@@ -37,16 +37,16 @@
 
 struct service {
 	struct brokerd_options options;
-	struct brokerd_config *config; /* the current configuration, in use by broker */
+	struct brokerd_config *config; /* the current configuration, which the member `broker` uses */
 	struct brokerd_socket  socket;
 	struct notify          notify;
 	struct broker          broker;
-	struct core            core; /* the parts of broker */
+	struct core            core; /* the parts of the member `broker` */
 	struct reader          reader;
 	struct control         control;
 	struct event          *watchdog;
 	bool                   stopping;     /* on_stop() was called */
-	bool                   left;         /* brokerd ends though memory is still in use */
+	bool                   left;         /* true: brokerd ends though memory is still in use */
 	bool                   deaf;         /* the socket was removed, and the last try to make it again failed */
 	bool                   reload_again; /* SIGHUP was received during a reading: the file may have changed */
 };
@@ -146,7 +146,7 @@ static void on_read(void *context, struct brokerd_config *config, const char *te
 
 /* ---- events ---- */
 
-/* Reaps orphans, which brokerd gets as process 1 of a container, but no children of libraries' threads. */
+/* Reaps orphans, which brokerd gets as process 1 of a container. Leaves children of libraries' threads alone. */
 static void reap_orphans(void)
 {
 	while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0)
@@ -338,7 +338,7 @@ static int check_done(const struct service *service)
 	return 1;
 }
 
-/* Returns the exit status. */
+/* Runs the service from its start to its end. Returns the exit status. */
 static int brokerd(struct service *service, int argc, char **argv)
 {
 	int result = brokerd_options_parse(&service->options, argc, argv);
@@ -369,7 +369,7 @@ int main(int argc, char **argv)
 		return EXIT_BROKER;
 	}
 	if (service.reader.reading) {
-		fflush(stdout); /* not all streams: the reader's thread hangs in one of them */
+		fflush(stdout); /* only stdout, because the reader's thread may hang in another stream */
 		_exit(code);
 	}
 	brokerd_config_free(service.config);

@@ -20,12 +20,12 @@
 #include "common/error.h"
 #include "common/size.h"
 
-#define UNSET       (UINT64_MAX - 1) /* a limit that the quota's section does not set */
+#define UNSET       (UINT64_MAX - 1) /* stands for a limit that the section of the quota does not set */
 #define DRAIN_MAX   86400u           /* largest drain_timeout in seconds */
-#define SESSIONS    1024             /* default quota: limit of sessions */
-#define TICKETS     1024             /* default quota: limit of tickets */
-#define QUEUED      (16ull << 20)    /* default quota: limit of queued bytes */
-#define SECTION_MAX 16               /* keys of a section, the end of the array included */
+#define SESSIONS    1024             /* default quota: largest number of sessions */
+#define TICKETS     1024             /* default quota: largest number of tickets that can be redeemed once */
+#define QUEUED      (16ull << 20)    /* default quota: largest number of bytes of unread messages */
+#define SECTION_MAX 16               /* largest number of keys in a section, counting the end of the array */
 
 /* ---- values ---- */
 
@@ -97,8 +97,12 @@ static int take_rate(void *field, const char *value)
 struct key {
 	const char       *section, *name; /* section NULL: the key is outside of all sections */
 	struct value_type type;
-	size_t            offset, size; /* of the field in struct brokerd_config; a quota's key: in struct quota */
-	/* RELOADED: a reload changes the value; RESTART: only a restart does; LIST: several values, a reload does */
+	/* offset and size of the key's field in struct brokerd_config or, for a key of a quota, in struct quota */
+	size_t            offset, size;
+	/*
+	 * RELOADED: a reload changes the value; RESTART: only a restart changes it; LIST: several values, which a
+	 * reload changes
+	 */
 	enum { RELOADED, RESTART, LIST } kind;
 };
 
@@ -144,7 +148,7 @@ static bool section_is(const struct key *key, const char *section)
 	return !section ? !key->section : key->section && !strcmp(key->section, section);
 }
 
-/* Returns the key of that section and name, which must be in the table. */
+/* Returns the key with this section and name, which must be in the table. */
 static const struct key *key_find(const char *section, const char *name)
 {
 	const struct key *key = keys;
@@ -215,9 +219,10 @@ void brokerd_config_free(struct brokerd_config *config)
 /* State while a file is read, for the callbacks of libconfuse. Limits that are not given are UNSET. */
 static _Thread_local struct filling {
 	struct brokerd_config *config;
-	struct quota           quota;       /* of the section quota that is being read */
-	struct quota           fallback;    /* of the section quota "default" */
-	bool                   given[KEYS]; /* by index in keys: the key was given; a quota's key: in this section */
+	struct quota           quota;       /* limits of the section `quota` that is being read */
+	struct quota           fallback;    /* limits of the section `quota "default"` */
+	/* by the index in keys[]: the key was given; for a key of a quota: in the section that is being read */
+	bool                   given[KEYS];
 } filling;
 
 #define MANUAL "see brokerd.conf(5)"

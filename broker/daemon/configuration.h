@@ -25,11 +25,12 @@ struct id_list {
 
 struct brokerd_config {
 	char                 socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	gid_t                group; /* of the socket and of the status file */
-	mode_t               mode;  /* of the socket */
+	/* group of the socket and of the status file; BROKERD_NO_GROUP: none is configured */
+	gid_t                group;
+	mode_t               mode;  /* permission bits of the socket */
 	unsigned             drain_seconds;
 	enum log_level       log;
-	struct broker_config broker; /* its quotas and creators point to the lists below */
+	struct broker_config broker; /* configuration of the broker; its quotas and creators point to the lists below */
 	struct user_quota   *quotas;
 	struct id_list       users;  /* users who may create buffers */
 	struct id_list       groups; /* groups whose members may create buffers */
@@ -42,12 +43,15 @@ struct brokerd_config {
  */
 int brokerd_config_read(struct brokerd_config **config, const char *path);
 
-/* Sets a key outside of all sections. Returns 0, or negative errno with a message that has no FILE:LINE. */
+/*
+ * Sets the key, which is outside of all sections, to the value. Returns 0, or negative errno with a message that has no
+ * FILE:LINE.
+ */
 int brokerd_config_set(struct brokerd_config *config, const char *key, const char *value);
 
 /*
- * For a reload: replaces in config the values that a running broker cannot change by those of old. Writes the names of
- * the keys that differed into text, separated by ", ". text is empty if none differed.
+ * Called for a reload: replaces the values in `config` that a running broker cannot change by those of `old`. Writes
+ * the names of the keys whose values differed into text, separated by ", ". text is empty if none differed.
  */
 #define BROKERD_KEYS_TEXT 160
 void brokerd_config_keep(struct brokerd_config *config, const struct brokerd_config *old, char text[BROKERD_KEYS_TEXT]);

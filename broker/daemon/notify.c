@@ -17,7 +17,10 @@
 
 #define MESSAGE_MAX 512
 
-/* Connects to a path, or an abstract name with '@' in place of its NUL. Returns the descriptor or negative errno. */
+/*
+ * Connects a socket to the path, or to the abstract name with '@' in place of its NUL. Returns the descriptor or
+ * negative errno.
+ */
 static int connect_to(const char *address)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };

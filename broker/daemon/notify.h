@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct notify {
-	int      fd;          /* connected to the service manager; -1: there is no service manager */
+	int      fd;          /* socket that is connected to the service manager; -1: there is no service manager */
 	uint64_t watchdog_us; /* microseconds from one notify_alive() to the next; 0: the watchdog is off */
 };
 
@@ -22,7 +22,7 @@ void notify_close(struct notify *notify);
 
 enum notify_state { NOTIFY_READY, NOTIFY_RELOADING, NOTIFY_STOPPING };
 
-/* Sends the state and one line of text. seconds: how long the stop may take, with NOTIFY_STOPPING. */
+/* Sends the state and one line of text. seconds: with NOTIFY_STOPPING: how many seconds the stop may take. */
 void notify_send(const struct notify *notify, enum notify_state state, unsigned seconds, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 

@@ -16,13 +16,20 @@ struct brokerd_options {
 	const char *file;       /* path of the configuration file */
 	bool        file_named; /* --config named the file, so the file must exist */
 	bool        check, quiet;
-	const char *socket, *instance, *device; /* NULL: option not given, the file's value holds */
+	/* values of the options; NULL: the option is not given, and the file's value holds */
+	const char *socket, *instance, *device;
 };
 
-/* Returns 0; 1 if --help or --version was printed; or -EINVAL with the error message. */
+/*
+ * Reads the command line into *options. Returns 0; 1 if --help or --version was printed; or -EINVAL with the error
+ * message.
+ */
 int brokerd_options_parse(struct brokerd_options *options, int argc, char **argv);
 
-/* Reads the file and applies the options. Sets *config and returns 0, or fails as brokerd_config_read() does. */
+/*
+ * Reads the configuration file and applies the options. Sets *config and returns 0, or fails as brokerd_config_read()
+ * does.
+ */
 int brokerd_options_load(const struct brokerd_options *options, struct brokerd_config **config);
 
 #endif

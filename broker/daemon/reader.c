@@ -21,7 +21,7 @@ static void *reader_main(void *argument)
 
 	if (brokerd_options_load(reader->options, &reader->config))
 		memcpy(reader->text, error_text(), sizeof reader->text);
-	/* the eventfd's counter is 0 before, so the write cannot fail */
+	/* cannot fail, because the eventfd's counter is 0 before */
 	if (write(reader->finished, &one, sizeof one) < 0)
 		abort();
 	return NULL;

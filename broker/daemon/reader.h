@@ -17,32 +17,42 @@
 #include "options.h"
 #include "common/error.h"
 
-/* Called in the loop. config: the hook owns it from now on; NULL: the reading failed, and text is the error message. */
+/*
+ * Called in the loop when the file was read. config: the configuration, which the hook owns from now on; NULL: the
+ * reading failed, and text is the error message.
+ */
 typedef void receiver_hook(void *context, struct brokerd_config *config, const char *text);
 
 struct reader {
 	const struct brokerd_options *options;
 	receiver_hook         *hook;
 	void                  *context;  /* first argument of the hook */
-	bool                   reading;  /* the thread runs, or its end is not yet noticed */
+	bool                   reading;  /* the thread runs, or the loop has not noticed its end yet */
 	pthread_t              thread;   /* valid while reading is true */
 	int                    finished; /* eventfd: the thread writes to it when it has set config or text */
 	struct event          *event;    /* event: finished can be read; NULL: the reader is not open */
-	struct brokerd_config *config;   /* the thread writes it while reading is true; NULL: none, or a failure */
+	/* the result, which the thread writes while `reading` is true; NULL: none, or a failure */
+	struct brokerd_config *config;
 	char                   text[ERROR_TEXT_MAX]; /* error message; written by the thread while reading is true */
 };
 
-/* options: used for each reading; must outlive the reader. Returns 0 or negative errno with the error message. */
+/*
+ * Makes the reader, which reads nothing yet. options: used for each reading; must outlive the reader. Returns 0 or
+ * negative errno with the error message.
+ */
 int reader_open(struct reader *reader, struct event_base *base, const struct brokerd_options *options,
 		receiver_hook *hook, void *context);
 
-/* Starts to read; the loop calls the hook when done. Not while `reading` is true. -EAGAIN: no thread can be started. */
+/*
+ * Starts to read the configuration; the loop calls the hook when the reading is done. Not called while `reading` is
+ * true. Returns 0, or -EAGAIN: no thread can be started.
+ */
 int reader_start(struct reader *reader);
 
 /*
- * Waits for the thread, at most a second. If the thread hangs longer, reader->reading stays true, and the process must
- * end by _exit(2): since glibc 2.38 exit(3) waits for every open FILE, also for the one in which the thread hangs. Does
- * nothing if the reader is not open.
+ * Waits for the thread, at most a second, and frees the reader. If the thread hangs longer, reader->reading stays true,
+ * and the process must end by _exit(2): since glibc 2.38 exit(3) waits for every open FILE, also for the one in which
+ * the thread hangs. Does nothing if the reader is not open.
  */
 void reader_close(struct reader *reader);
 

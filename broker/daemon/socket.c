@@ -68,8 +68,8 @@ static void lock_path(const char *path, char lock[PATH_SIZE])
 
 /*
  * Locks the lock file of the socket at path. Returns its descriptor or negative errno with the error message. The
- * kernel releases the lock when the process ends. If the last holder has just removed the file, the lock on it is
- * useless, so another file is made.
+ * kernel releases the lock when the process ends. If another process removed the file before it was locked, the lock is
+ * useless, so makes another file.
  */
 static int lock_take(const char *path)
 {
@@ -104,7 +104,10 @@ static void lock_drop(int fd, const char *path)
 
 /* ---- the socket of a dead broker ---- */
 
-/* Returns 0 or negative errno of a connect. Does not wait, because the queue of a living, busy broker may be full. */
+/*
+ * Tries to connect to the socket at path. Returns 0 or the negative errno of connect(2). Does not wait, because the
+ * queue of a living, busy broker may be full.
+ */
 static int try_connect(const char *path)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -263,7 +266,7 @@ void brokerd_socket_undo(struct brokerd_socket *own, int former)
 {
 	close(own->fd);
 	own->fd = former;
-	memset(&own->file, 0, sizeof own->file); /* no path leads to the former socket */
+	memset(&own->file, 0, sizeof own->file); /* all zeroes, because no path leads to the former socket any more */
 }
 
 void brokerd_socket_close(struct brokerd_socket *socket)

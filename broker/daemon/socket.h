@@ -19,21 +19,28 @@ struct brokerd_socket {
 	int         fd;   /* the listening descriptor */
 	int         lock; /* descriptor of the locked lock file; -1: the socket was passed on */
 	char        path[sizeof(((struct brokerd_config *)0)->socket)];
-	struct stat file; /* identifies the socket's file at path; all zeroes: no file is the socket's */
+	/* fstat() of the socket's file at `path`, which identifies the file; all zeroes: the socket has no file */
+	struct stat file;
 };
 
-/* Takes a passed socket, or makes one as configured. Returns 0 or negative errno with the error message. */
+/*
+ * Takes the socket that the service manager passed, or makes one as configured. Returns 0 or negative errno with the
+ * error message.
+ */
 int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_config *config);
 
 /*
  * Checks that the path still leads to the socket, and makes brokerd's own socket again if not, with the configuration's
- * path, group and mode. Returns 0 if the path leads to the socket; 1 if the socket was made again: fd is then the new
- * socket, *former is the socket before, and the caller closes *former; negative errno with the error message if the
- * socket was removed and cannot be made again.
+ * path, group and mode. Returns 0 if the path leads to the socket; 1 if the socket was made again: socket->fd is then
+ * the new socket, *former is the former socket, and the caller closes *former; negative errno with the error message if
+ * the socket was removed and cannot be made again.
  */
 int brokerd_socket_restore(struct brokerd_socket *socket, const struct brokerd_config *config, int *former);
 
-/* Undoes a brokerd_socket_restore() that returned 1: closes the new socket, former is fd again. A later one retries. */
+/*
+ * Undoes a brokerd_socket_restore() that returned 1: closes the new socket, and makes `former` the socket again. A
+ * later brokerd_socket_restore() tries again.
+ */
 void brokerd_socket_undo(struct brokerd_socket *socket, int former);
 
 /* Closes the socket. Removes the socket's file and the lock file, if the socket was not passed on. */

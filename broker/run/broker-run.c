@@ -42,7 +42,7 @@ struct run {
 	struct run_options options;
 	struct children    children;
 	struct broker      broker;
-	struct core        core;     /* the parts of broker */
+	struct core        core;     /* the parts of the member `broker` */
 	struct control     control;
 	struct drain_report drain;
 	struct private_socket socket;
@@ -105,7 +105,7 @@ static int look_at_join(void *context, char text[EVENT_TEXT_MAX])
 
 /* ---- the end ---- */
 
-/* Reports which processes hold memory, and waits on: the drain has no deadline. */
+/* Called every second during the drain at the end, which has no deadline: reports which processes hold memory. */
 static void on_patience(void *context)
 {
 	struct run *run = context;
@@ -151,7 +151,7 @@ static void reap(struct run *run)
 	int status;
 	pid_t pid;
 
-	/* __WNOTHREAD: a child that a library started on another thread is left to the library */
+	/* __WNOTHREAD leaves a child that a library started on another thread to the library */
 	while ((pid = waitpid(-1, &status, WNOHANG | __WNOTHREAD)) > 0)
 		if (!children_ended(&run->children, pid, status) && !witness_ended(&run->witness, pid))
 			workers_mps_ended(&run->mps, pid);
@@ -185,7 +185,7 @@ static void on_stop(struct run *run, int number)
 		witness_ask(&run->witness, number);
 }
 
-/* Passes a signal on to the workers, if another process sent it: else it is about this process alone. */
+/* Passes a signal on to the workers if another process sent it. Otherwise the signal is about this process alone. */
 static void on_workers_signal(struct run *run, const struct signalfd_siginfo *info)
 {
 	if (info->ssi_code != SI_KERNEL && info->ssi_pid != (uint32_t)getpid())
@@ -250,7 +250,7 @@ static int place_workers(struct run *run)
 	if (run->options.bind == BIND_DEVICE)
 		error = placement_open(&run->placement, run->broker.device, devices);
 	for (unsigned rank = 0; rank < run->children.count && !error; rank++)
-		if (run->children.child[rank].pid) /* 0: the worker has ended already */
+		if (run->children.child[rank].pid) /* pid 0: the worker has ended already */
 			error = place_worker(run, rank, run->children.child[rank].pid);
 	return error;
 }
@@ -273,7 +273,10 @@ static int release_workers(struct run *run)
 	return 0;
 }
 
-/* A declared buffer was created, or MPS is decided, or one of these failed. Releases the workers after the last. */
+/*
+ * Called when a declared buffer was created, when MPS is decided, and when one of these failed. Releases the workers
+ * after the last of these calls.
+ */
 static void on_ready(void *context, int error, const char *text)
 {
 	struct run *run = context;
@@ -366,7 +369,7 @@ static int run_broker(struct run *run)
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 
-/* Runs the broker, with --join also for the joiners: if the broker fails, they are told at once. */
+/* Runs the broker. With --join also serves the joiners, and tells them at once if the broker fails. */
 static int run_joined(struct run *run)
 {
 	int code = EXIT_BROKER;

@@ -18,7 +18,7 @@
 #include "common/error.h"
 
 struct settings {
-	size_t   used;                        /* bytes of text */
+	size_t   used;                        /* number of bytes of `text` that are in use */
 	char     text[CHILDREN_SETTINGS_MAX]; /* "NAME=VALUE" strings one after another, each ended by a NUL */
 	unsigned device[];                    /* GPUBROKER_DEVICE of each worker, by rank */
 };
@@ -70,7 +70,7 @@ void children_take_signals(struct children *children, sigset_t *signals)
 	struct sigaction hang_up, defaults = { .sa_handler = SIG_DFL };
 
 	signals_used(signals);
-	/* nohup(1) has SIGHUP ignored: the broker and the workers leave it ignored */
+	/* a SIGHUP that is ignored, as nohup(1) has it, stays ignored by the broker and the workers */
 	if (!sigaction(SIGHUP, NULL, &hang_up) && hang_up.sa_handler == SIG_IGN)
 		sigdelset(signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, NULL, &given->mask);
@@ -95,7 +95,7 @@ static _Noreturn void child_main(const struct children *children, unsigned rank,
 	restore_dispositions(&children->given);
 	signals_hold_back(&children->given.mask);
 	if (read(gate, &go, 1) != 1)
-		_exit(0); /* gate was closed: the broker could not start, and has logged why */
+		_exit(0); /* the pipe `gate` was closed, because the broker could not start; it has logged why */
 	signals_let_in(&children->given.mask);
 	children_environment_put(environment, children_environment(children, rank, environment));
 	execvp(command[0], command);
@@ -142,7 +142,10 @@ static void close_gate(struct children *children)
 	children->gate = -1;
 }
 
-/* The write cannot block, because a pipe's buffer holds far more bytes than there may be workers. */
+/*
+ * Writes a byte for each child into the gate, which cannot block, because a pipe's buffer holds far more bytes than
+ * there may be workers.
+ */
 void children_release(struct children *children)
 {
 	clock_gettime(CLOCK_MONOTONIC, &children->released);
@@ -190,7 +193,9 @@ static const char *signal_name(int number, char text[32])
 	return text;
 }
 
-/* Whether the SIGTERM of children_end_others() has ended the child. Another process's SIGTERM looks the same. */
+/*
+ * Returns true if the SIGTERM of children_end_others() has ended the child. Another process's SIGTERM looks the same.
+ */
 static bool ended_by_us(const struct children *children, int status)
 {
 	return children->ending && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
@@ -214,7 +219,7 @@ static void describe_end(const struct children *children, unsigned rank, char te
 			 signal_name(WTERMSIG(status), name), WCOREDUMP(status) ? " (core dumped)" : "", age);
 }
 
-/* Logs that a worker has failed. Returns true, and keeps what is known of that worker, if it is the first. */
+/* Logs that a worker has failed. If it is the first worker that failed, notes its rank and text, and returns true. */
 static bool failed(struct children *children, unsigned rank)
 {
 	char text[CHILDREN_TEXT_MAX];

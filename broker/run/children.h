@@ -35,18 +35,24 @@ struct children {
 	struct settings *settings; /* in memory shared with the children, who read it when they are released */
 	unsigned        count;     /* number of children forked */
 	unsigned        running;   /* number of children that children_judge() has not counted as ended */
-	unsigned        size;      /* number of all workers: with --join some are no children of this process */
-	int             gate;      /* pipe to the children: a byte lets one run the command, a close lets all exit */
-	int             exit_code; /* of the first child that failed; 0: none has failed */
+	/* number of all workers of the job; with --join some are no children of this process */
+	unsigned        size;
+	/* pipe to the children: each byte lets one child run the command, closing the pipe lets all exit */
+	int             gate;
+	int             exit_code; /* exit code of the first child that failed; 0: none has failed */
 	unsigned        failed;    /* number of children that failed, without those that children_end_others() ended */
 	unsigned        first;     /* rank of the first child that failed; valid if failed is not 0 */
 	bool            ending;    /* children_end_others() was called */
-	struct timespec released;  /* CLOCK_MONOTONIC: when the children were released; before, when they were forked */
-	char            first_text[CHILDREN_TEXT_MAX]; /* as logged: "worker 2 (pid 8) ended with status 2 after 3 s" */
+	struct timespec released;  /* when the children were released, or, before that, forked, by CLOCK_MONOTONIC */
+	/* text about the first failure, as logged: "worker 2 (pid 8) ended with status 2 after 3 s" */
+	char            first_text[CHILDREN_TEXT_MAX];
 	struct given_signals given;
 };
 
-/* Fills in and blocks the signals to read from signalfd(2). Saves the mask and actions before in children->given. */
+/*
+ * Sets *signals to the signals that are to be read from a signalfd(2), and blocks them. Saves the mask and actions that
+ * this process had before in children->given.
+ */
 void children_take_signals(struct children *children, sigset_t *signals);
 
 /*
@@ -56,16 +62,25 @@ void children_take_signals(struct children *children, sigset_t *signals);
  */
 int children_fork(struct children *children, unsigned count, unsigned size, char **command);
 
-/* Adds a variable for each worker's command. 0, or -E2BIG with the error message if the variables do not fit. */
+/*
+ * Adds an environment variable for the command of every worker. Returns 0, or -E2BIG with the error message if the
+ * variables do not fit.
+ */
 int children_set(struct children *children, const char *name, const char *value);
 
-/* Writes the worker's variables into text: "NAME=VALUE" strings, each ended by a NUL. Returns their bytes. */
+/*
+ * Writes the environment variables of the worker with the rank into text: "NAME=VALUE" strings, each ended by a NUL.
+ * Returns the number of bytes written.
+ */
 size_t children_environment(const struct children *children, unsigned rank, char text[CHILDREN_ENVIRONMENT_MAX]);
 
-/* Puts the variables of a text of children_environment() into this process's environment, which points into text. */
+/*
+ * Puts the variables in a text that children_environment() has written into this process's environment, which points
+ * into text from then on. used: number of bytes in text.
+ */
 void children_environment_put(char *text, size_t used);
 
-/* Sets the worker's GPUBROKER_DEVICE. Call it before the worker is released. */
+/* Sets GPUBROKER_DEVICE for the worker with the rank. Called before the worker is released. */
 void children_set_device(struct children *children, unsigned rank, unsigned device);
 
 /* Lets all children run the command. */
@@ -76,18 +91,24 @@ bool children_ended(struct children *children, pid_t pid, int status);
 
 /*
  * Counts the workers for which children_ended() was called since the last call, and logs a line for each that failed.
- * Of several in one call the one with the lowest rank counts as the first, because the kernel keeps no order. Returns
- * true if the first failure of the job is among the workers of this call.
+ * If several failed since, the one with the lowest rank counts as the first, because the kernel keeps no order. Returns
+ * true if the job's first failure is among these workers.
  */
 bool children_judge(struct children *children);
 
-/* Sends SIGTERM to all running children, because the first has failed, and logs that. */
+/* Sends SIGTERM to all running children, because the first worker has failed, and logs that. */
 void children_end_others(struct children *children);
 
-/* At the end: if several workers failed, logs which was first, as it may have caused the other failures. */
+/*
+ * Called at the end: if several workers failed, logs which failed first, because that may have caused the other
+ * failures.
+ */
 void children_say_first(const struct children *children);
 
-/* Sends a signal to the children that still run. group_has_it: not to those in this process's process group. */
+/*
+ * Sends a signal to the children that still run. group_has_it: true: not to children in this process's process group,
+ * which have got the signal already.
+ */
 void children_signal(const struct children *children, int signal, bool group_has_it);
 
 /* Ends and reaps all children. For a broker that cannot start or has failed. */

@@ -17,7 +17,7 @@ struct declared_buffer {
 	struct amount amount;
 	unsigned flags, mode;
 	const char *file; /* the spec file that declares the buffer; NULL: the command line declares it */
-	unsigned line;    /* line number in the file */
+	unsigned line;    /* line number of the declaration in the file */
 };
 
 /* All zeroes is an empty list. */
@@ -26,7 +26,10 @@ struct declared_buffers {
 	unsigned                count;
 };
 
-/* Appends a copy. -EEXIST: the name is listed already; -EINVAL: bad name, or reserve < size; -ENAMETOOLONG; -ENOMEM. */
+/*
+ * Appends a copy of the buffer to the list. Returns 0; -EEXIST: the name is listed already; -EINVAL: bad name, or
+ * reserve < size; -ENAMETOOLONG; -ENOMEM.
+ */
 int declared_add(struct declared_buffers *buffers, const struct declared_buffer *buffer);
 void declared_free(struct declared_buffers *buffers);
 

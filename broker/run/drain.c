@@ -15,12 +15,12 @@
 #include "broker/status/status.h"
 #include "common/size.h"
 
-#define LINES_MAX 16 /* processes that one report names */
+#define LINES_MAX 16 /* largest number of processes that one report names */
 #define WHAT_MAX  256
 
 /* ---- one process ---- */
 
-/* Why a session's memory is still in use. */
+/* The reason why a session's memory is still in use. */
 enum cause {
 	CAUSE_MAPS,     /* the process lives, and maps memory */
 	CAUSE_STOPPED,  /* the process lives, maps memory, and is stopped by a signal */

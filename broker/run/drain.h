@@ -21,7 +21,10 @@ struct drain_report {
 	uint64_t said;    /* hash of what the last report said */
 };
 
-/* Adds seconds to the wait. Logs a line for each process that is waited for, up to a bound, if that is due. */
+/*
+ * Adds `seconds` to the time of the wait. If a report is due, logs a line for each process that is waited for, up to a
+ * limited number.
+ */
 void drain_report(struct drain_report *report, const struct broker *broker, unsigned seconds);
 
 #endif

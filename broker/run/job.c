@@ -46,9 +46,9 @@ static const struct launcher *launcher_find(void)
 }
 
 /*
- * Returns the number of processes on the machine with that index, from 0. text is Slurm's list, such as "4(x2),3" for
- * four processes on each of the first two machines and three on the third, or one number for every machine. Returns 0
- * if text is not understood.
+ * Returns the number of the job's processes on one machine. machine: its index in the job, from 0. text: Slurm's list,
+ * such as "4(x2),3" for four processes on each of the first two machines and three on the third, or one number for
+ * every machine. Returns 0 if text is not understood.
  */
 static unsigned tasks_of(const char *text, unsigned long machine)
 {
@@ -101,7 +101,7 @@ static void key_make(const struct launcher *launcher, char key[2 * KEY_BYTES + 1
 	sodium_bin2hex(key, 2 * KEY_BYTES + 1, hash, sizeof hash);
 }
 
-/* Whether text is a valid job name: graphic ASCII only, because tables show it in a column between blanks. */
+/* Returns true if text is a valid job name: graphic ASCII only, because tables show it in a column between blanks. */
 static bool is_name(const char *text)
 {
 	size_t length = 0;

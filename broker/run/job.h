@@ -17,17 +17,21 @@
 
 struct join_job {
 	unsigned patience;   /* seconds that a process which starts early waits for the others; the caller sets it */
-	unsigned rank;       /* of this process among the job's processes on this machine, from 0 */
+	unsigned rank;       /* rank of this process among the job's processes on this machine, from 0 */
 	unsigned size;       /* number of the job's processes on this machine */
-	char     name[JOB_NAME_SIZE]; /* of the job's own directory with the socket "join" (leftovers.h) */
+	char     name[JOB_NAME_SIZE]; /* name of the job's own directory, which has the socket "join" (leftovers.h) */
 };
 
-/* Sets rank, size and name from the environment. -ENOENT: no launcher has set its variables; -EINVAL: not valid. */
+/*
+ * Sets rank, size and name of *job from the environment. Returns 0; -ENOENT: no launcher has set its variables;
+ * -EINVAL: the variables are not valid.
+ */
 int job_find(struct join_job *job);
 
 /*
- * Writes the kind of this process's job, "Slurm" or "PMIx", to launcher, and the job's name for the launcher's tools to
- * id. Both are empty if there is no job, or if its name is longer than STATUS_JOB_SIZE - 1 or not graphic ASCII.
+ * Writes the launcher of this process's job, "Slurm" or "PMIx", to launcher, and the job's name, as the launcher's
+ * tools take it, to id. Both are empty if there is no job, or if its name is longer than STATUS_JOB_SIZE - 1 or not
+ * graphic ASCII.
  */
 void job_name(char launcher[STATUS_LAUNCHER_SIZE], char id[STATUS_JOB_SIZE]);
 
@@ -40,15 +44,16 @@ void job_name(char launcher[STATUS_LAUNCHER_SIZE], char id[STATUS_JOB_SIZE]);
 
 struct join_request {
 	uint64_t magic;
-	char     version[32]; /* of the joiner's broker-run; must be that of rank 0 */
+	char     version[32]; /* version of the joiner's broker-run; must be that of rank 0 */
 	uint32_t rank, size;  /* as in struct join_job; size must be that of rank 0 */
 };
 
 struct join_answer {
 	uint64_t magic;
-	int32_t  error;               /* 0: the joiner runs its command; or negative errno */
-	uint32_t used;                /* bytes of text, the last NUL included */
-	char     text[JOIN_TEXT_MAX]; /* children_environment() of the joiner; with an error the error message */
+	int32_t  error;               /* 0: the joiner runs its command; negative errno: the joiner fails */
+	uint32_t used;                /* number of bytes of `text`, the last NUL included */
+	/* environment of the joiner, by children_environment(); with an error the error message */
+	char     text[JOIN_TEXT_MAX];
 };
 
 #endif

@@ -23,7 +23,7 @@ struct joined_worker {
 	struct joined *joined;
 	unsigned       rank;
 	int            sock;   /* connection of a joiner that waits for its answer; -1: no joiner waits */
-	int            pidfd;  /* of the joiner; -1: it has not joined, or has ended */
+	int            pidfd;  /* pidfd of the joiner; -1: the joiner has not joined, or has ended */
 	pid_t          pid;
 	bool           missed; /* the joiner has ended, did not join in time, or was refused after a failure */
 	struct event  *death;  /* event: pidfd can be read, so the joiner has ended */
@@ -223,7 +223,10 @@ static void on_arrival(evutil_socket_t fd, short what, void *argument)
 
 /* ---- begin and end ---- */
 
-/* Whether path is not own, and a living process holds the lock of the directory at path. */
+/*
+ * For leftovers_directory_each(): returns true if the directory at path is not `own`, and a living process holds its
+ * lock.
+ */
 static int is_another(const char *path, void *own)
 {
 	char name[LEFTOVERS_PATH_SIZE + sizeof "/lock"];
@@ -303,7 +306,7 @@ void joined_release(struct joined *joined)
 			worker_release(&joined->workers[rank]);
 }
 
-/* Whether no joiner is still expected: each has joined or is marked as missed. */
+/* Returns true if no joiner is expected any more: each has joined or is marked as missed. */
 static bool all_told(const struct joined *joined)
 {
 	for (unsigned rank = 1; rank < joined->job->size; rank++)
@@ -320,7 +323,7 @@ int joined_restore(struct joined *joined)
 	if (result <= 0)
 		return result;
 	result = arriving_begin(joined);
-	if (result) { /* the event of the former socket is still in place */
+	if (result) { /* without an event for the new socket, the former socket and its event stay */
 		private_socket_undo(&joined->socket, waiting.fd);
 		return result;
 	}

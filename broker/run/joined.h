@@ -27,14 +27,16 @@ struct joined {
 	struct event         *patience; /* timer: ends the wait for processes that have not joined */
 	struct private_socket socket;
 	struct joined_worker *workers;  /* array by rank; the element of rank 0 is not used */
-	struct arrival       *arrivals; /* connections that have not sent their request */
-	struct children      *children; /* the settings that joiners get, too */
+	struct arrival       *arrivals; /* list of connections that have not sent their request yet */
+	struct children      *children; /* has the environment variables that joiners get, too */
 	unsigned              running;  /* number of joiners that have not ended, those expected to join included */
 	bool                  released; /* joined_release() was called */
 	const char           *failure;  /* error message for later joiners; NULL: the broker has not failed */
-	/* called before a joiner is released; 0, or negative errno with the error message that the joiner gets */
+	/*
+	 * called before a joiner is released; returns 0, or negative errno with the error message that the joiner gets
+	 */
 	int                 (*place)(void *context, unsigned rank, pid_t pid);
-	void                (*ended)(void *context); /* running has become 0; not called after a failure */
+	void                (*ended)(void *context); /* called when `running` has become 0, but not after a failure */
 	void                 *context;  /* first argument of place() and ended() */
 };
 

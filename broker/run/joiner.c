@@ -18,7 +18,10 @@
 
 #define PAUSE_MS 20
 
-/* Connects to the socket in a directory. Returns 1 and sets *sock, or 0, as for the directory of a killed job. */
+/*
+ * Connects to the socket "join" in the directory. Returns 1 and sets *sock; or 0 if nobody listens there, as in the
+ * directory of a job that was killed.
+ */
 static int try_connect(const char *directory, void *sock)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };

@@ -39,7 +39,7 @@ int locality_bind(struct locality *locality, const struct device_info *info, pid
 struct locality {
 	hwloc_topology_t topology;
 	hwloc_bitmap_t   usable; /* processors that this process may use */
-	hwloc_bitmap_t   chosen; /* of the process that is being bound */
+	hwloc_bitmap_t   chosen; /* processors to which a process is being bound */
 };
 
 static int topology_load(struct locality *locality)
@@ -77,7 +77,7 @@ void locality_close(struct locality *locality)
 	free(locality);
 }
 
-/* Returns the processors near the device, as a set that the topology owns; NULL: not known. */
+/* Returns the set of the processors near the device, which the topology owns; NULL: none are known to be near. */
 static hwloc_const_cpuset_t near(const struct locality *locality, const struct device_info *info)
 {
 	hwloc_obj_t device = NULL, part = NULL;

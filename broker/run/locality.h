@@ -13,7 +13,10 @@
 
 struct locality;
 
-/* Returns NULL with the error message if broker-run was built without hwloc, or if hwloc or memory fails. */
+/*
+ * Loads hwloc's topology of this machine. Returns NULL with the error message if broker-run was built without hwloc, or
+ * if hwloc or memory fails.
+ */
 struct locality *locality_open(void);
 void locality_close(struct locality *locality);
 

@@ -73,7 +73,7 @@ void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid)
 	daemon->ended |= pid == daemon->keeper;
 }
 
-/* Whether the keeper has ended; closes its pipes, and clears *daemon, then. */
+/* Returns true if the keeper has ended, and then closes its pipes and clears *daemon. */
 static bool has_ended(struct mps_daemon *daemon)
 {
 	if (!daemon->keeper || !daemon->ended)
@@ -97,7 +97,7 @@ static void on_answer(evutil_socket_t fd, short what, void *argument)
 	daemon->done(daemon->context, *text ? -EIO : 0, text);
 }
 
-/* The keeper did not get the order: removes the event, so that done() is not called. Returns -EIO. */
+/* Called when the keeper did not get the order: removes the event, so that done() is not called. Returns -EIO. */
 static int lose(struct mps_daemon *daemon)
 {
 	event_free(daemon->answered);

@@ -15,7 +15,10 @@
 
 #include "mps-keeper.h"
 
-/* error: 0: the daemon serves, text is empty; or negative errno, text says what failed and why. */
+/*
+ * Called with the outcome of mps_daemon_start(). error 0: the daemon serves, and text is empty; negative errno: text
+ * says what failed and why.
+ */
 typedef void mps_daemon_done(void *context, int error, const char *text);
 
 struct mps_daemon {
@@ -36,20 +39,28 @@ struct mps_daemon {
  */
 int mps_daemon_prepare(struct mps_daemon *daemon);
 
-/* Sends the order to start the daemon. 0: the event loop calls done() once; negative errno: done() is not called. */
+/*
+ * Sends the order to start the daemon to the keeper. Returns 0: the event loop calls done() once; or negative errno:
+ * done() is not called.
+ */
 int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order,
 		     mps_daemon_done *done, void *context);
 
 /* Notes the end of a process that the caller has reaped. Does nothing if the process is not the keeper. */
 void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid);
 
-/* After SIGCHLD, before mps_daemon_stop(): returns true once, and closes the pipes, if a serving daemon has ended. */
+/*
+ * Called after SIGCHLD, before mps_daemon_stop(). If a daemon that served has ended, closes the pipes and returns true,
+ * once. Otherwise returns false.
+ */
 bool mps_daemon_lost(struct mps_daemon *daemon);
 
-/* Asks the keeper to end, and to end the daemon at once: CUDA calls of the daemon's clients then fail. */
+/* Asks the keeper to end the daemon at once, and to end itself. CUDA calls of the daemon's clients then fail. */
 void mps_daemon_stop(struct mps_daemon *daemon);
 
-/* After mps_daemon_stop(): waits until keeper, daemon and servers have ended. The event base must still exist. */
+/*
+ * Called after mps_daemon_stop(): waits until keeper, daemon and servers have ended. The event base must still exist.
+ */
 void mps_daemon_wait(struct mps_daemon *daemon);
 
 #endif

@@ -21,18 +21,26 @@
 
 #define PROGRAM       "nvidia-cuda-mps-control"
 #define PARENT_DIED   SIGUSR1
-#define START_SECONDS 5  /* limit of the daemon's start; on an idle machine a start took 10 ms (docs/facts.md) */
-#define END_SECONDS   5  /* limit of the daemon's end after SIGTERM; on an idle machine an end took less than 0.5 s */
+/* seconds that the daemon's start may take; on an idle machine a start took 10 ms (docs/facts.md) */
+#define START_SECONDS 5
+/* seconds that the daemon's end may take after SIGTERM; on an idle machine an end took less than 0.5 s */
+#define END_SECONDS   5
 #define LOOK_MS       10
-#define SOCKET_MAX    88 /* limit of the directory path's length: the daemon's socket in it must fit, too */
+/* largest length of the directory's path: the path of the daemon's socket in it must fit, too */
+#define SOCKET_MAX    88
 
 struct keeper {
-	pid_t    parent;   /* broker-run */
-	sigset_t signals;  /* blocked, and read by sigwaitinfo(2): SIGCHLD, SIGTERM, PARENT_DIED */
-	pid_t    daemon;   /* 0: the daemon has not begun, or has ended */
-	pid_t    quit;     /* process that tells the daemon to quit; 0: not started; negative errno: cannot start */
-	uint64_t kill_at;  /* CLOCK_MONOTONIC, nanoseconds: when the daemon gets SIGKILL; 0: never */
-	uint64_t leave_at; /* CLOCK_MONOTONIC, nanoseconds: when the keeper exits though children are left; 0: never */
+	pid_t    parent;   /* pid of broker-run, the keeper's parent */
+	/* signals that the keeper blocks and reads by sigwaitinfo(2): SIGCHLD, SIGTERM, PARENT_DIED */
+	sigset_t signals;
+	pid_t    daemon;   /* pid of the daemon; 0: it has not begun, or has ended */
+	/*
+	 * pid of the process that tells the daemon to quit; 0: none was started; negative errno: none could be started
+	 */
+	pid_t    quit;
+	uint64_t kill_at;  /* when the daemon gets SIGKILL, in nanoseconds of CLOCK_MONOTONIC; 0: never */
+	/* when the keeper exits though it has children left, in nanoseconds of CLOCK_MONOTONIC; 0: never */
+	uint64_t leave_at;
 };
 
 static uint64_t in_seconds(unsigned seconds)
@@ -53,7 +61,10 @@ static void signals_reset(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In a child: becomes PROGRAM. input: descriptor; -1: none. log: file for output. A failure writes errno to failed. */
+/*
+ * Called in a forked child, which becomes PROGRAM. input: descriptor of its standard input; -1: none. log: file for its
+ * output. failed: descriptor to which a failure writes its errno.
+ */
 static _Noreturn void program_run(const char *argument, const char *log, int input, int failed)
 {
 	int output = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), error;
@@ -69,7 +80,10 @@ static _Noreturn void program_run(const char *argument, const char *log, int inp
 	_exit(1);
 }
 
-/* Starts PROGRAM. dies: it gets SIGTERM when the keeper dies. Returns its pid, or negative errno if it cannot start. */
+/*
+ * Starts PROGRAM. dies: true: the program gets SIGTERM when the keeper dies. Returns its pid, or negative errno if it
+ * cannot start.
+ */
 static pid_t program_fork(const char *argument, const char *log, int input, bool dies)
 {
 	int failed[2], error = 0;
@@ -113,7 +127,7 @@ static pid_t command_fork(const char *line)
 
 #define OUTPUT_NAME "output" /* file for what the daemon prints, in the directory of its logs */
 
-/* Copies the last line that is not empty of a file in the daemon's directory to text; "" if there is none. */
+/* Copies the last line that is not empty of the file `name` in the daemon's directory to text; "" if there is none. */
 static void last_line(const char *directory, const char *name, char text[MPS_ANSWER_MAX])
 {
 	char line[MPS_ANSWER_MAX], path[PATH_MAX];
@@ -159,7 +173,7 @@ static int say_silent(const char *directory)
 			 START_SECONDS, *text ? "; it said last: " : "", text);
 }
 
-/* Whether the signal means that the job ends: SIGTERM, or PARENT_DIED if the parent has really died. */
+/* Returns true if the signal means that the job ends: SIGTERM, or PARENT_DIED if the parent has really died. */
 static bool is_over(const struct keeper *keeper, int signal)
 {
 	return signal == SIGTERM || (signal == PARENT_DIED && getppid() != keeper->parent);
@@ -174,8 +188,9 @@ static int look(struct keeper *keeper)
 }
 
 /*
- * Waits until the daemon answers a command, which shows that it can serve clients. Returns 0 or negative errno with the
- * error message. *question: pid of the process with the command, which may hang, too; 0: none runs.
+ * Waits until the daemon answers a command, which shows that it can serve clients. Sets *question to the pid of the
+ * process that sends the command and may hang, or 0 if none runs any more. Returns 0 or negative errno with the error
+ * message.
  */
 static int daemon_await(struct keeper *keeper, const char *directory, pid_t *question)
 {
@@ -277,12 +292,12 @@ static bool reap(struct keeper *keeper)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		if (pid == keeper->daemon)
 			keeper->daemon = 0;
-		else if (pid == keeper->quit && status) /* the command quit has not reached the daemon */
+		else if (pid == keeper->quit && status) /* the command "quit" has not reached the daemon */
 			daemon_terminate(keeper);
 	return !pid;
 }
 
-/* Sends SIGKILL to a daemon that has not ended by kill_at. Returns true from leave_at on: the keeper then exits. */
+/* Sends SIGKILL to the daemon if it has not ended by kill_at. Returns true from leave_at on: the keeper then exits. */
 static bool past_patience(struct keeper *keeper)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);

@@ -18,8 +18,10 @@
 
 /* The order to start a daemon. The keeper reads it from the pipe gate in one read(2). */
 struct mps_order {
-	char directory[LEFTOVERS_PATH_SIZE + sizeof "/mps"]; /* of the daemon's sockets and logs; made by the keeper */
-	char visible[MPS_UUIDS_MAX];                         /* CUDA_VISIBLE_DEVICES of the daemon; "": not set */
+	/* path of the directory for the daemon's sockets and logs, which the keeper makes */
+	char directory[LEFTOVERS_PATH_SIZE + sizeof "/mps"];
+	/* value of CUDA_VISIBLE_DEVICES for the daemon; "": not set */
+	char visible[MPS_UUIDS_MAX];
 };
 
 #define MPS_ANSWER_MAX 256 /* bytes of the keeper's answer, its NUL included */

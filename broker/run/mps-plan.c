@@ -78,9 +78,9 @@ int mps_plan_make(const struct mps_options *options, bool present, const struct 
 /* ---- variables for the daemon and the workers ---- */
 
 /*
- * Writes the value of CUDA_VISIBLE_DEVICES for the daemon and its clients: the UUIDs of the broker's GPUs. "": the
- * variable is not set here. UUIDs, because a daemon that sees only some GPUs numbers them anew for its clients. For
- * slices of divided GPUs (MIG) the variable is copied, because it has the slices' own UUIDs already.
+ * Writes the value of CUDA_VISIBLE_DEVICES for the daemon and its clients to text: the UUIDs of the broker's GPUs,
+ * because a daemon that sees only some GPUs numbers them anew for its clients. Writes "" if the variable need not be
+ * set. For slices of divided GPUs (MIG) copies the variable, because it has the slices' own UUIDs already.
  */
 static void list_visible(const struct board_header *board, char text[MPS_UUIDS_MAX])
 {

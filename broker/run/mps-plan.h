@@ -20,13 +20,16 @@ enum mps_mode { MPS_NO, MPS_AUTO, MPS_YES };
 
 struct mps_options {
 	unsigned mode;                /* enum mps_mode */
-	unsigned threads;             /* percent of a device's multiprocessors that each worker may use; 0: no limit */
-	uint64_t memory[DEVICE_MAX];  /* by device: bytes that each worker may allocate and map; 0: as memory_each */
+	/* percentage of a device's multiprocessors that each worker may use; 0: no limit */
+	unsigned threads;
+	/* bytes that each worker may allocate and map on each device, by the device's index; 0: as memory_each */
+	uint64_t memory[DEVICE_MAX];
 	uint64_t memory_each;         /* bytes that each worker may allocate and map on a device; 0: no limit */
 };
 
 extern const char *const mps_modes[]; /* names of enum mps_mode, for WORD() */
-taker take_mps_memory;                /* field is a struct mps_options; text: "SIZE" or "DEVICE=SIZE" */
+/* parser of a value; field: a struct mps_options; text: "SIZE" or "DEVICE=SIZE" */
+taker take_mps_memory;
 
 enum mps_plan {
 	MPS_WITHOUT, /* the workers share a GPU by time slices */
@@ -34,20 +37,31 @@ enum mps_plan {
 	MPS_OWN      /* the workers run under an MPS daemon that is started for this job */
 };
 
-/* Sets *plan. present: mps_is_here(). -EINVAL: --mps yes with host devices; -ENODEV: a limit for a missing device. */
+/*
+ * Decides, and sets *plan. present: result of mps_is_here(). Returns 0; -EINVAL: --mps yes with host devices; -ENODEV:
+ * the options have a limit for a device that does not exist.
+ */
 int mps_plan_make(const struct mps_options *options, bool present, const struct board_header *board, unsigned workers,
 		     enum mps_plan *plan);
 
-/* Clients of MPS on one device that were seen to work. A client beyond the server's limit does not start at all. */
+/*
+ * Number of MPS clients on one device that were seen to work. A client beyond the server's limit does not start at all.
+ */
 #define MPS_CLIENTS_MAX 48
 
-/* Whether there are more workers than MPS_CLIENTS_MAX for each device. */
+/* Returns true if there are more workers than MPS_CLIENTS_MAX for each device. */
 bool mps_plan_too_many(unsigned workers, unsigned devices);
 
-/* Fills in the order for a daemon of the job's own. directory: the job's private one; the daemon's is made in it. */
+/*
+ * Fills *order for an MPS daemon of the job's own. directory: the job's private directory, in which that of the daemon
+ * is made.
+ */
 void mps_order_make(struct mps_order *order, const char *directory, const struct board_header *board);
 
-/* Sets the workers' variables for MPS, before they are released. order: for MPS_OWN. 0 or negative errno. */
+/*
+ * Sets the workers' environment variables for MPS, before the workers are released. order: for the plan MPS_OWN: that
+ * of the daemon. Returns 0 or negative errno.
+ */
 int mps_plan_tell(struct children *children, const struct mps_options *options, enum mps_plan plan,
 		  const struct mps_order *order, unsigned devices);
 

@@ -24,7 +24,7 @@ static size_t part_length(const char *text)
 	return length + strcspn(text + length, ",");
 }
 
-/* Parses one WORD of SIZE[@DEVICE][,WORD...]. The words are the options of the spec file. */
+/* Parses one WORD of SIZE[@DEVICE][,WORD...]. The words have the names of the options in a spec file. */
 static int take_word(struct declared_buffer *buffer, const char *word)
 {
 	if (!strcmp(word, "timeline"))
@@ -189,7 +189,10 @@ static int check_limits(const struct mps_options *mps)
 	return 0;
 }
 
-/* Sets the number of workers: from -n, by default 1; with --join from the launcher, and -n is refused. */
+/*
+ * Sets the number of workers: from -n, or 1 if -n is not given. With --join takes the number from the launcher, and
+ * refuses -n.
+ */
 static int take_workers(struct run_options *options)
 {
 	int error;

@@ -17,17 +17,19 @@
 #include "placement.h"
 
 #define RUN_WORKERS_MAX           1024
-#define RUN_CONNECTIONS           16 /* default if the environment sets none; facts.md has the cost of more */
+/* default of --connections if the environment sets no value; facts.md has the cost of more */
+#define RUN_CONNECTIONS           16
 #define RUN_CONNECTIONS_MAX       32
-#define RUN_CONNECTIONS_INHERITED (-1) /* --connections inherit: the variable stays as the environment has it */
+/* value of --connections inherit: CUDA_DEVICE_MAX_CONNECTIONS stays as the environment has it */
+#define RUN_CONNECTIONS_INHERITED (-1)
 
 struct run_options {
 	unsigned                workers;
 	struct broker_config    broker;
 	bool                    quiet, no_hints, kill_on_failure;
-	int                     connections; /* the workers' CUDA_DEVICE_MAX_CONNECTIONS; 0: option not given */
+	int                     connections; /* the workers' CUDA_DEVICE_MAX_CONNECTIONS; 0: the option is not given */
 	struct mps_options      mps;
-	bool                    join;        /* --join: workers is job.size */
+	bool                    join;        /* --join is given; `workers` is then job.size */
 	struct join_job         job;         /* with join: the place of this process in its job */
 	unsigned                map;         /* enum map_mode */
 	unsigned                bind;        /* enum bind_mode */
@@ -35,13 +37,16 @@ struct run_options {
 	char                  **command;     /* the worker's command and arguments in argv; NULL-terminated */
 };
 
-/* Whether hints are to be printed: lines that only advise. */
+/* Returns true if hints are to be printed: lines that only advise. */
 static inline bool run_hints(const struct run_options *options)
 {
 	return !options->quiet && !options->no_hints;
 }
 
-/* Returns 0; 1 if --help or --version was printed; or negative errno with the error message. */
+/*
+ * Reads the command line into *options. Returns 0; 1 if --help or --version was printed; or negative errno with the
+ * error message.
+ */
 int run_options_parse(struct run_options *options, int argc, char **argv);
 
 #endif

@@ -20,10 +20,13 @@ enum bind_mode { BIND_NONE, BIND_DEVICE };
 
 extern const char *const map_modes[], *const bind_modes[]; /* names of map_mode and bind_mode, for WORD() */
 
-/* Returns the worker's device. 6 workers on 3 devices: MAP_ROUND 0 1 2 0 1 2; MAP_BLOCK 0 0 1 1 2 2. */
+/*
+ * Returns the index of the device of the worker with the rank. 6 workers on 3 devices: MAP_ROUND 0 1 2 0 1 2; MAP_BLOCK
+ * 0 0 1 1 2 2.
+ */
 unsigned placement_device(enum map_mode map, unsigned rank, unsigned workers, unsigned devices);
 
-/* Sets every worker's device in its environment. Call it before the workers are released. */
+/* Sets the device of every worker in its environment. Called before the workers are released. */
 void placement_tell(struct children *children, enum map_mode map, unsigned devices);
 
 struct locality;
@@ -32,21 +35,25 @@ struct locality;
 struct placement {
 	enum map_mode        map;
 	unsigned             workers;  /* number of all workers */
-	void               (*hint)(void *context, const char *text); /* called by placement_bind() */
+	/* called by placement_bind() with the reason why a worker is not bound */
+	void               (*hint)(void *context, const char *text);
 	void                *context;  /* first argument of hint() */
-	const struct device *device;   /* the backend */
+	const struct device *device;   /* functions of the kind of device */
 	unsigned             devices;  /* number of devices */
-	struct locality     *locality; /* NULL: not open */
-	uint64_t             hinted;   /* bit N: hint() was called for device N */
+	struct locality     *locality; /* hwloc's topology; NULL: not loaded */
+	uint64_t             hinted;   /* bit N is set: hint() was called for device N */
 };
 
-/* Loads the topology. Returns 0 or negative errno with the error message; placement_close() follows in either case. */
+/*
+ * Loads hwloc's topology. Returns 0 or negative errno with the error message; the caller calls placement_close() in
+ * either case.
+ */
 int placement_open(struct placement *placement, const struct device *device, unsigned devices);
 void placement_close(struct placement *placement);
 
 /*
- * Binds a worker that is not yet released to those processors near its device that this process may use. If no near
- * processor is known (often so in a virtual machine) or none may be used, the worker is not bound, and hint() is called
+ * Binds a worker that is not released yet to those processors near its device that this process may use. If no near
+ * processor is known (often so in a virtual machine) or none may be used, does not bind the worker, and calls hint()
  * with the reason, once for each device. Returns 0 in both cases, or negative errno with the error message.
  */
 int placement_bind(struct placement *placement, unsigned rank, pid_t pid);

@@ -10,7 +10,10 @@
 #include "common/error.h"
 #include "common/socket.h"
 
-/* Makes a listening socket at path. Returns the descriptor, and sets *own, which identifies the socket's file. */
+/*
+ * Makes a listening socket at path. Returns its descriptor, or a negative errno; sets *own to fstat() of the socket's
+ * file.
+ */
 static int listen_at(const char *path, struct stat *own)
 {
 	int fd = socket_listen(path, 0600), error;
@@ -61,7 +64,8 @@ void private_socket_undo(struct private_socket *socket, int former)
 {
 	close(socket->fd);
 	socket->fd = former;
-	memset(&socket->own, 0, sizeof socket->own); /* no path leads to the former socket */
+	/* all zeroes, because no path leads to the former socket any more */
+	memset(&socket->own, 0, sizeof socket->own);
 }
 
 void private_socket_remove(struct private_socket *socket)

@@ -17,20 +17,27 @@ struct private_socket {
 	struct leftovers_directory directory;
 	char        path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
 	int         fd;  /* the listening descriptor; -1: there is no socket */
-	struct stat own; /* identifies the socket's file; all zeroes: no file is the socket's */
+	/* fstat() of the socket's file, which identifies the file; all zeroes: the socket has no file */
+	struct stat own;
 };
 
-/* Makes a directory named after name, and in it the socket file: "socket" or "join". Returns 0 or negative errno. */
+/*
+ * Makes a directory gpubroker-NAME.XXXXXX, and in it the listening socket. name: NAME. file: name of the socket's file:
+ * "socket" or "join". Returns 0 or negative errno.
+ */
 int private_socket_make(struct private_socket *socket, const char *name, const char *file);
 
 /*
  * Checks that the path still leads to the socket, and makes the socket again if not. Returns 0 if the path leads to the
- * socket; 1 if the socket was made again: fd is then the new socket at the same path, *former is the socket before, and
- * the caller closes *former; negative errno with the error message if the socket cannot be made again.
+ * socket; 1 if the socket was made again: socket->fd is then the new socket at the same path, *former is the former
+ * socket, and the caller closes *former; negative errno with the error message if the socket cannot be made again.
  */
 int private_socket_restore(struct private_socket *socket, int *former);
 
-/* Undoes a private_socket_restore() that returned 1: closes the new socket, former is fd again. A later one retries. */
+/*
+ * Undoes a private_socket_restore() that returned 1: closes the new socket, and makes `former` the socket again. A
+ * later private_socket_restore() tries again.
+ */
 void private_socket_undo(struct private_socket *socket, int former);
 
 /* Closes the socket, and removes its file and its directory. Does nothing if there is no socket. */

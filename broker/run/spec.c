@@ -15,7 +15,8 @@
 #include "gpubroker.h"
 
 static _Thread_local const char *reading;              /* path of the file that is being read */
-static _Thread_local struct declared_buffers *filling; /* the list that its buffers are added to */
+/* the list to which the buffers of the file `reading` are added */
+static _Thread_local struct declared_buffers *filling;
 
 #define MANUAL "see broker-run(1), Spec files"
 

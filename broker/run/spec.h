@@ -11,7 +11,10 @@
 
 struct declared_buffers;
 
-/* Adds the file's buffers, some even on failure. They point to path, which must outlive them. 0 or negative errno. */
+/*
+ * Adds the buffers that the file declares to the list; after a failure some of them may be in it. The entries point to
+ * `path`, which must outlive them. Returns 0 or negative errno.
+ */
 int run_spec_read(struct declared_buffers *buffers, const char *path);
 
 #endif

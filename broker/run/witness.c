@@ -14,12 +14,14 @@
 
 #include "common/error.h"
 
-#define DELAY_MS  50   /* from a signal to the question: a sender that signals processes one by one is done then */
-#define ANSWER_MS 1000 /* limit of the wait for an answer: a witness that is silent for longer is stopped or dead */
+/* milliseconds from a signal to the question; a sender that signals processes one by one is done then */
+#define DELAY_MS  50
+/* largest wait for an answer in milliseconds; a witness that is silent for longer is stopped or dead */
+#define ANSWER_MS 1000
 
 /* ---- the process ---- */
 
-/* Takes all pending signals of this process. Returns a set: bit N - 1 is signal N. */
+/* Takes all pending signals of this process, and returns them as a set of bits: bit N - 1 is signal N. */
 static uint64_t signals_taken(const sigset_t *all)
 {
 	const struct timespec no_time = { 0 };
@@ -39,7 +41,7 @@ static void change_name(char **argv)
 		memset(*argument, 0, strlen(*argument));
 }
 
-/* Makes question descriptor 0 and answer descriptor 1, and closes all others. */
+/* Moves the pipe `question` to descriptor 0 and the pipe `answer` to descriptor 1, and closes all other descriptors. */
 static void keep_only(int question, int answer)
 {
 	if (dup2(question, STDIN_FILENO) < 0 || dup2(answer, STDOUT_FILENO) < 0 ||

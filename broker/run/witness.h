@@ -18,21 +18,27 @@
 #include <event2/event.h>
 
 struct witness {
-	pid_t         pid;          /* of the witness; 0: there is no witness */
+	pid_t         pid;          /* pid of the witness; 0: there is no witness */
 	int           question;     /* pipe to the witness; valid while pid is not 0 */
 	int           answer;       /* pipe from the witness; valid while pid is not 0 */
 	struct event *answered;     /* event: answer can be read */
 	struct event *timer;        /* pending while signals are held */
 	bool          asked;        /* true: the timer limits the wait for an answer; false: it delays the question */
-	unsigned      held[_NSIG];  /* by signal number: how many signals were received and are not decided */
-	void        (*decided)(void *context, int number, bool everybody); /* everybody: the workers got it, too */
+	unsigned      held[_NSIG];  /* by signal number: how many received signals are not decided yet */
+	/* called for each received signal; everybody: true: the workers got the signal, too */
+	void        (*decided)(void *context, int number, bool everybody);
 	void         *context;      /* first argument of decided() */
 };
 
-/* Forks the witness, which blanks argv for itself. Call it before the first thread starts. 0 or negative errno. */
+/*
+ * Forks the witness, which overwrites its copy of argv, so that it is not found by the program's arguments. Called
+ * before the first thread starts. Returns 0 or negative errno.
+ */
 int witness_fork(struct witness *witness, char **argv);
 
-/* Adds the events to the loop that calls decided(). Returns 0 or -ENOMEM with the error message. */
+/*
+ * Adds the witness's events to the event loop, which then calls decided(). Returns 0 or -ENOMEM with the error message.
+ */
 int witness_begin(struct witness *witness, struct event_base *base);
 
 /* Reports that broker-run received a signal. decided() is called soon after, once for each call of this function. */
@@ -41,7 +47,7 @@ void witness_ask(struct witness *witness, int number);
 /* Notes the end of a process that the caller has reaped. Returns false if the process is not the witness. */
 bool witness_ended(struct witness *witness, pid_t pid);
 
-/* Ends the witness. decided() is not called any more. */
+/* Ends the witness process. decided() is not called any more. */
 void witness_end(struct witness *witness);
 
 #endif

@@ -14,11 +14,12 @@
 struct workers_mps {
 	const struct run_options  *options;
 	const struct board_header *board;
-	bool                       present; /* mps_is_here(): programs started here run under an MPS daemon already */
+	/* result of mps_is_here(): programs that are started here run under an MPS daemon already */
+	bool                       present;
 	bool                       answers; /* the present daemon lives; false: there is none, or it has ended */
 	enum mps_plan              plan;    /* valid from workers_mps_begin() on */
-	struct mps_order           order;   /* valid with MPS_OWN */
-	struct mps_daemon          daemon;  /* the job's own; daemon.keeper 0: not prepared */
+	struct mps_order           order;   /* the order for the job's own daemon; valid if plan is MPS_OWN */
+	struct mps_daemon          daemon;  /* the job's own daemon; daemon.keeper is 0 if no daemon was prepared */
 	mps_daemon_done           *ready;   /* called once the plan is carried out, or has failed */
 	void                      *context; /* first argument of ready() */
 };
@@ -41,25 +42,29 @@ int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const st
 /* Whether the workers will run under MPS. Valid from ready() on. */
 bool workers_mps_under(const struct workers_mps *mps);
 
-/* Whether the workers will run under a daemon of the job's own. Valid from ready() on. */
+/* Returns true if the workers will run under an MPS daemon of the job's own. Valid from ready() on. */
 bool workers_mps_owns(const struct workers_mps *mps);
 
-/* After ready(): sets the workers' variables for MPS. Returns 0 or negative errno with the error message. */
+/*
+ * Called after ready(): sets the workers' environment variables for MPS. Returns 0 or negative errno with the error
+ * message.
+ */
 int workers_mps_tell(const struct workers_mps *mps, struct children *children);
 
 /* Notes the end of a process that the caller has reaped. Does nothing if the process is not the daemon's keeper. */
 void workers_mps_ended(struct workers_mps *mps, pid_t pid);
 
 /*
- * To be called when a child of this process has ended: logs the end of the job's own daemon, if it was not asked for.
- * first_failure: the first worker has failed; logs what that may mean for the other workers of the same MPS server.
+ * Called when a child of this process has ended. Logs the end of the job's own MPS daemon, if workers_mps_stop() did
+ * not cause it. first_failure: the job's first worker has failed; logs what that may mean for the other workers of the
+ * same MPS server.
  */
 void workers_mps_child(struct workers_mps *mps, const struct children *children, bool first_failure);
 
-/* Asks the job's own daemon to end. */
+/* Asks the job's own MPS daemon to end. */
 void workers_mps_stop(struct workers_mps *mps);
 
-/* Ends the job's own daemon and waits for its end. Call it before the event base is freed. */
+/* Ends the job's own MPS daemon and waits for its end. Called before the event base is freed. */
 void workers_mps_end(struct workers_mps *mps);
 
 #endif
