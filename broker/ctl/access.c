@@ -11,7 +11,7 @@
 
 #define MEMBERSHIPS_MAX 1024
 
-/* Whether the user is in the group by the user database. This process may lack the group, if it began earlier. */
+/* Returns true if the user database has the user in the group. This process may lack the group if it began earlier. */
 static bool is_listed(const struct passwd *user, gid_t group)
 {
 	gid_t groups[MEMBERSHIPS_MAX];
@@ -33,7 +33,10 @@ static const char *letters(unsigned bits)
 	return names[bits & 7];
 }
 
-/* Writes the group's name; its number if it has no name, or so many members that its entry does not fit into room. */
+/*
+ * Writes the group's name to `name`, or its number if it has no name, or so many members that its entry does not fit
+ * into room.
+ */
 static void name_group(gid_t gid, char name[40])
 {
 	struct group entry, *group = NULL;
@@ -45,7 +48,7 @@ static void name_group(gid_t gid, char name[40])
 		snprintf(name, 40, "%u", gid);
 }
 
-/* Writes the remedy for a file that its group may use. Returns text. */
+/* Writes to text what the user can do about a file that the file's group may use. Returns text. */
 static const char *by_group(const struct stat *st, char text[ACCESS_TEXT_MAX])
 {
 	const struct passwd *user = getpwuid(geteuid());

@@ -14,8 +14,8 @@
 #include "device/device.h"
 #include "report.h"
 
-#define ANSWER_SECONDS 5   /* limit of the wait for a broker's first messages, which it sends at once */
-#define REMEDY_MAX     120 /* bytes of a remedy, including the NUL */
+#define ANSWER_SECONDS 5   /* largest wait in seconds for a broker's first messages, which a broker sends at once */
+#define REMEDY_MAX     120 /* size of a text with a remedy, including the NUL */
 
 /* Connects as any program does, but starts no device, which may take long: check_buffers() does, at the end. */
 void check_connection(struct exam *exam)

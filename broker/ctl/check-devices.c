@@ -34,10 +34,12 @@ void check_devices_alone(struct exam *exam)
 
 /* ---- connections to a device: a stream that waits blocks other streams on the same connection ---- */
 
-#define CONNECTIONS_USUAL 8 /* CUDA's default if the variable is not set */
+#define CONNECTIONS_USUAL 8 /* CUDA's default if CUDA_DEVICE_MAX_CONNECTIONS is not set */
 #define CONNECTIONS_MAX   32
 
-/* Checks the variable for programs that are started here. broker-run sets it for its workers. */
+/*
+ * Checks CUDA_DEVICE_MAX_CONNECTIONS for programs that are started here. broker-run sets the variable for its workers.
+ */
 void check_connections(struct exam *exam)
 {
 	const char *value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -55,7 +57,9 @@ void check_connections(struct exam *exam)
 
 /* ---- the driver ---- */
 
-/* Reads the version of NVIDIA's kernel module. Needs no driver library. Returns false if no module is loaded. */
+/*
+ * Sets version to that of NVIDIA's kernel module, without the driver's library. Returns false if no module is loaded.
+ */
 static bool module_version(char version[64])
 {
 	FILE *file = fopen("/sys/module/nvidia/version", "re");
@@ -84,7 +88,7 @@ void check_driver(struct exam *exam)
 		   CUDA_NEEDED / 1000, CUDA_NEEDED % 1000 / 10);
 }
 
-/* Opens a file of the driver, which also asks the device cgroup. Reports a failure, and returns false then. */
+/* Opens a file of the driver, which the device cgroup must allow, too. If that fails, reports it and returns false. */
 static bool node_opens(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);

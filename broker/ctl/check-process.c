@@ -38,12 +38,12 @@ void check_container(struct exam *exam)
 
 /* ---- control groups ---- */
 
-#define GROUPS    "/sys/fs/cgroup" /* version 2; a group's folder is below */
-#define GROUP_MAX 600              /* bytes of the path of a group, including the NUL */
+#define GROUPS    "/sys/fs/cgroup" /* where control groups of version 2 have their directories */
+#define GROUP_MAX 600              /* size of the path of a group, including the NUL */
 
-/* Limits of control groups. A check warns if a group has less than `least` left of one. */
+/* Limits of control groups. A check warns if less than `least` is left of a limit. */
 static const struct group_limit {
-	const char        *limit, *used; /* files of a group with a number each */
+	const char        *limit, *used; /* names of the group's files with the limit and with what is used of it */
 	unsigned long long least;
 	const char        *why, *remedy;
 } group_limits[] = {
@@ -56,7 +56,7 @@ static const struct group_limit {
 	  "systemctl set-property UNIT TasksMax=4096 (a container: --pids-limit=4096)" },
 };
 
-/* Reads a number from a group's file. False: the file has none, or "max". */
+/* Sets *number to the number in a file of the group. Returns false if the file has none, or "max". */
 static bool group_number(const char *group, const char *file, unsigned long long *number)
 {
 	char path[GROUP_MAX + 40];
@@ -71,7 +71,7 @@ static bool group_number(const char *group, const char *file, unsigned long long
 	return is_read;
 }
 
-/* Reports a limit of the group that is nearly used up. Returns true if it did. */
+/* Reports a limit of the group if it is nearly used up, and then returns true. */
 static bool group_is_short(const char *group, const struct group_limit *row)
 {
 	unsigned long long limit, used;
@@ -84,7 +84,7 @@ static bool group_is_short(const char *group, const struct group_limit *row)
 	return true;
 }
 
-/* Writes the path of this process's group; in a container that may be a group that is not there. */
+/* Writes the path of this process's control group. In a container this may be a group that does not exist there. */
 static void group_find(char group[GROUP_MAX])
 {
 	FILE *stream = fopen("/proc/self/cgroup", "re");
@@ -98,7 +98,7 @@ static void group_find(char group[GROUP_MAX])
 		fclose(stream);
 }
 
-/* Looks at this process's group and those above it, whose limits apply, too. */
+/* Looks at this process's control group and at the groups above it, whose limits apply, too. */
 void check_cgroups(struct exam *exam)
 {
 	char group[GROUP_MAX];
@@ -140,7 +140,10 @@ void check_shared_memory(struct exam *exam)
 
 /* ---- limits of the process ---- */
 
-/* A check warns if a soft limit is less than `least`, or `least_host` with a broker of host devices. */
+/*
+ * Limits of this process. A check warns if a soft limit is less than `least`, or `least_host` with a broker of host
+ * devices.
+ */
 static const struct own_limit {
 	__rlimit_resource_t resource;
 	const char         *name;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 struct exam {
-	const char *given;     /* the address on the command line; NULL: none */
+	const char *given;     /* address of the broker on the command line; NULL: none is given */
 	bool        connected; /* a broker answered, and took this process as a client */
 	bool        host;      /* the broker's devices are host devices; false without a broker */
 };
@@ -19,16 +19,17 @@ struct exam {
 /* ---- check-broker.c: whether the broker serves this process, and what runs if not ---- */
 
 void check_connection(struct exam *exam);
-void check_service(struct exam *exam); /* the unit of the packaged broker */
-void check_brokers(struct exam *exam); /* the brokers that run on this machine */
+void check_service(struct exam *exam); /* checks the systemd unit of the packaged broker */
+void check_brokers(struct exam *exam); /* reports the brokers that run on this machine */
 void check_buffers(struct exam *exam); /* creates and acquires a buffer on each of the broker's devices */
 
 /* ---- check-devices.c: driver and devices ---- */
 
-void check_devices_alone(struct exam *exam); /* which devices a broker here would serve, if none is connected */
+/* reports which devices a broker here would serve, if this process is connected to none */
+void check_devices_alone(struct exam *exam);
 void check_connections(struct exam *exam);
 void check_driver(struct exam *exam);
-void check_nodes(struct exam *exam); /* the driver's files in /dev */
+void check_nodes(struct exam *exam); /* checks this process's access to the driver's files in /dev */
 void check_mps(struct exam *exam);
 
 /* ---- check-process.c: what this process may use ---- */

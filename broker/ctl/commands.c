@@ -68,7 +68,10 @@ static enum ctl_exit run_create(gpub_client *client, const struct ctl_options *o
 
 static enum ctl_exit run_resize(gpub_client *client, const struct ctl_options *options)
 {
-	/* -ENOMEM means a timeout, or memory that can never be there: the latter is answered at once (see create.c) */
+	/*
+	 * -ENOMEM means a timeout, or that there can never be enough memory: the broker says the latter at once (see
+	 * create.c)
+	 */
 	struct timespec late = client_deadline(options->wait_ms / 2);
 	int error = gpub_resize(client, options->names[0], options->size, options->wait_ms);
 
@@ -123,14 +126,16 @@ static enum ctl_exit run_each(gpub_client *client, const struct ctl_options *opt
 
 /* ---- drain: all names at the same time ---- */
 
-/* The drain of one name. Each has a thread of its own, so that all names are unlinked before the first wait ends. */
+/*
+ * The drain of one name. Each drain has a thread of its own, so that all names are unlinked before the first wait ends.
+ */
 struct drain {
-	pthread_t    thread; /* valid if started */
+	pthread_t    thread; /* the drain's thread; valid if `started` */
 	gpub_client *client;
 	const char  *name;
 	int          timeout_ms, error;
 	bool         started; /* false: no thread could be started, so the drain was done at once */
-	char         text[ERROR_TEXT_MAX]; /* the error message */
+	char         text[ERROR_TEXT_MAX]; /* the error message of the drain */
 };
 
 static void *drain_main(void *argument)
@@ -251,7 +256,10 @@ static enum ctl_exit run_ticket(gpub_client *client, const struct ctl_options *o
 	return complain(error, error_text());
 }
 
-/* Kills an evicted session's process by its pidfd: its pid may be reused. Succeeds if it is dead already. */
+/*
+ * Kills an evicted session's process by its pidfd, because its pid may be reused. Succeeds if the process is dead
+ * already.
+ */
 static int process_kill(int pidfd, uint64_t session)
 {
 	if (!syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) || errno == ESRCH)

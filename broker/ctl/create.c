@@ -11,12 +11,15 @@
 #include "common/wire.h"
 
 /*
- * Sends the request itself instead of calling gpub_create(), which numbers devices as this process sees them, and must
+ * Sends a CREATE itself instead of calling gpub_create(), which numbers devices as this process sees them, and must
  * start CUDA for that. Here devices have the broker's own numbers, as in broker-status.
  */
 int ctl_create(gpub_client *client, const struct create_order *order)
 {
-	/* -ENOMEM means a timeout, or memory that can never be there: the latter is answered at once, before `late` */
+	/*
+	 * -ENOMEM means a timeout, or that there can never be enough memory: the broker says the latter at once, before
+	 * `late`
+	 */
 	struct timespec late = client_deadline(order->wait_ms / 2);
 	struct wire_message request, reply;
 	int error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create.h - creates a buffer for broker-ctl; the device is given by the broker's own number. Owns nothing. */
+/* create.h - creates a buffer for broker-ctl, on a device that is given by its index in the broker. Owns nothing. */
 #ifndef GPUB_CTL_CREATE_H
 #define GPUB_CTL_CREATE_H
 
@@ -9,7 +9,7 @@ struct create_order {
 	const char   *name;
 	struct amount amount;
 	unsigned      mode, flags; /* flags: GPUB_EPHEMERAL and others */
-	int           wait_ms;     /* how long the broker may wait for memory, in milliseconds; 0: not at all */
+	int           wait_ms;     /* milliseconds that the create may wait for memory; 0: not at all */
 };
 
 /* Returns 0 or negative errno with the error message; -ETIMEDOUT: there was no memory within wait_ms. */

@@ -8,13 +8,13 @@
 #include "report.h"
 
 /*
- * When a check applies: with a connection to a broker (CONNECTED), without (ALONE), unless the broker has host devices
- * (WITH_CUDA).
+ * When a check is run: always (ALWAYS), with a connection to a broker (CONNECTED), without one (ALONE), or unless the
+ * broker has host devices (WITH_CUDA).
  */
 enum when { ALWAYS, CONNECTED, ALONE, WITH_CUDA };
 
 static const struct check {
-	const char *name; /* as in the JSON output */
+	const char *name; /* name of the check, as in the JSON output */
 	enum when   when;
 	void      (*run)(struct exam *exam);
 } checks[] = {
@@ -31,7 +31,7 @@ static const struct check {
 	{ "cgroups", ALWAYS, check_cgroups },
 	{ "shared-memory", ALWAYS, check_shared_memory },
 	{ "limits", ALWAYS, check_limits },
-	{ "buffers", CONNECTED, check_buffers }, /* last, because a driver may hang */
+	{ "buffers", CONNECTED, check_buffers }, /* the last check, because the driver may hang */
 };
 
 static bool applies(enum when when, const struct exam *exam)

@@ -11,7 +11,10 @@
 
 #include <stdbool.h>
 
-/* Runs the checks. address: of the broker, from the command line; NULL: not given. Returns 1 if one fails, else 0. */
+/*
+ * Runs the checks. address: address of the broker on the command line; NULL: none is given. Returns 1 if a check fails,
+ * else 0.
+ */
 int ctl_doctor(const char *address, bool json);
 
 #endif

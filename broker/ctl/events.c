@@ -22,8 +22,8 @@
 #include "common/socket.h"
 #include "gpubroker.h"
 
-#define FOLLOW_MS 250 /* from one reading of the file to the next, with --follow */
-#define TRIES     50  /* readings of a file that is being made, before it is an error */
+#define FOLLOW_MS 250 /* milliseconds from one reading of the file to the next, with --follow */
+#define TRIES     50  /* number of readings of a file that is still being made, after which that is an error */
 
 /* ---- which events are wanted ---- */
 
@@ -123,7 +123,7 @@ static int choose_by_address(const struct events_wanted *wanted, const struct in
 				      instances->count, instances->names[0]);
 }
 
-/* Chooses the broker that was named, the only one, or of several the one at the address. */
+/* Sets instance to the broker that was named; else to the only broker; else to the one of several at the address. */
 static int choose(const struct events_wanted *wanted, char instance[INSTANCE_SIZE])
 {
 	struct instances instances;
@@ -146,7 +146,7 @@ static int choose(const struct events_wanted *wanted, char instance[INSTANCE_SIZ
 	return error;
 }
 
-/* Adds to an error message how to get access, if the status file is closed to this user. Returns error. */
+/* If the status file is closed to this user, adds to the error message how to get access. Returns error. */
 static int explain(int error, const char *instance)
 {
 	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE], text[ACCESS_TEXT_MAX];
@@ -176,7 +176,10 @@ static int read_once(const char *instance, struct trail *trail)
 	return error;
 }
 
-/* Reads the status file, again if it has no header yet, and prints the wanted events after *last. */
+/*
+ * Reads the status file, and again while it has no header yet. Prints the wanted events whose number is greater than
+ * *last.
+ */
 static int look(const struct events_wanted *wanted, const char *instance, struct trail *trail, uint64_t *last)
 {
 	static const struct timespec nap = { .tv_nsec = 20000000 };

@@ -15,15 +15,17 @@
 /* Which events of which broker are printed, and how. */
 struct events_wanted {
 	const char *instance; /* the broker's name; NULL: the only broker, or of several the one at the address */
-	const char *address;  /* NULL: where gpub_connect() looks by default */
+	const char *address;  /* address of the broker; NULL: the address that gpub_connect() takes by default */
 	uint64_t    since_ms; /* only events of the last since_ms milliseconds; 0: all */
-	const char *buffer, *kind; /* only events with this pattern of a name, of this kind; NULL: any */
-	unsigned    pid;  /* only events about this process; 0: any */
+	const char *buffer, *kind; /* only events of buffers with this name pattern, and of this kind; NULL: any */
+	unsigned    pid;  /* only events about the process with this pid; 0: any */
 	uint32_t    user; /* only events about this user; GPUB_ANY_USER: any */
 	bool        json, follow;
 };
 
-/* Prints the events; with follow until a failure. Returns 0 or negative errno with the error message. */
+/*
+ * Prints the events; with wanted->follow goes on until a failure. Returns 0 or negative errno with the error message.
+ */
 int ctl_events(const struct events_wanted *wanted);
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef GPUB_CTL_FORMATS_H
 #define GPUB_CTL_FORMATS_H
 
-#define FORMATS_MAGIC_SIZE 6 /* bytes at the beginning of a file that formats_check() looks at */
+#define FORMATS_MAGIC_SIZE 6 /* number of bytes at the beginning of a file that formats_check() looks at */
 
 /*
  * Returns 0, or -EINVAL with the error message if the path ends in .npy or .safetensors, or if `begin` holds the first

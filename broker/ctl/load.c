@@ -23,7 +23,7 @@
 
 struct source {
 	int         fd;
-	const char *path; /* for error messages; the caller's */
+	const char *path; /* path of the file, for error messages; owned by the caller */
 	uint64_t    size; /* bytes of the file when it was opened: the size of the buffer */
 };
 
@@ -43,11 +43,14 @@ static int source_check(struct source *source, bool is_input)
 	source->size = (uint64_t)st.st_size;
 	if (is_input)
 		return 0;
-	(void)!pread(source->fd, begin, sizeof begin, 0); /* an error is found again when the file is read */
+	(void)!pread(source->fd, begin, sizeof begin, 0); /* an error is noticed again when the file is read */
 	return formats_check("load", source->path, begin);
 }
 
-/* path "-": standard input. Returns 0 or negative errno with the error message, and then no file is open. */
+/*
+ * Opens the file at path; "-": standard input. Returns 0 or negative errno with the error message, and then no file is
+ * open.
+ */
 static int source_open(struct source *source, const char *path)
 {
 	/* O_NONBLOCK: open(2) of a FIFO without a writer would not return */
@@ -67,7 +70,7 @@ static int source_open(struct source *source, const char *path)
 
 /* ---- the buffer's content ---- */
 
-/* A transfer_fill. context: struct source */
+/* A transfer_fill, which reads the bytes from the file. context: struct source. */
 static int fill(void *context, void *bytes, size_t size, uint64_t at)
 {
 	const struct source *source = context;
@@ -110,7 +113,7 @@ static int buffer_fill(gpub_client *client, const struct load_order *order, stru
 
 /* ---- from the temporary to the final name ---- */
 
-/* Makes the temporary name: the final name, by which users recognise the buffer, and random digits. */
+/* Sets first to a temporary name: the final name, by which users recognise the buffer, and random digits. */
 static void first_name(const char *name, char first[NAME_SIZE])
 {
 	snprintf(first, NAME_SIZE, "%.72s.loading-%08x", name, randombytes_random());
@@ -136,7 +139,7 @@ static int buffer_publish(gpub_client *client, const struct load_order *order, c
 	return gpub_rename(client, name, order->name, GPUB_PERSIST | (order->replace ? GPUB_REPLACE : 0));
 }
 
-/* Unlinks the buffer after a failure. Returns error, with its message and that there is no buffer. */
+/* Unlinks the buffer after a failure. Returns `error`, and adds to its message that there is no buffer. */
 static int buffer_drop(gpub_client *client, const struct load_order *order, const char *name, int error)
 {
 	struct saved_error said = error_save();

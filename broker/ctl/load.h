@@ -14,12 +14,12 @@
 #include <stdint.h>
 
 struct load_order {
-	const char *address; /* NULL: where gpub_connect() looks by default */
-	const char *name, *file; /* file "-": standard input */
-	unsigned    device; /* the broker's number of the device */
-	unsigned    mode, flags; /* flags: GPUB_DEDICATED, GPUB_SAME_ADDRESS */
-	uint64_t    reserve; /* bytes that the buffer may grow to; 0: it keeps its size */
-	int         wait_ms; /* how long the broker may wait for memory, in milliseconds; 0: not at all */
+	const char *address; /* address of the broker; NULL: the address that gpub_connect() takes by default */
+	const char *name, *file; /* name of the buffer; path of the file; file "-": standard input */
+	unsigned    device; /* index of the device in the broker */
+	unsigned    mode, flags; /* permission bits; flags: GPUB_DEDICATED, GPUB_SAME_ADDRESS */
+	uint64_t    reserve; /* bytes that the buffer may grow to; 0: the buffer keeps its size */
+	int         wait_ms; /* milliseconds that the create may wait for memory; 0: not at all */
 	bool        replace; /* a buffer that has the name is unlinked by the rename */
 	bool        seal;    /* the buffer is sealed before the rename */
 	bool        quiet;   /* no progress is shown */

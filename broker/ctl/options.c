@@ -99,7 +99,7 @@ static int command_find(struct ctl_options *options, const char *name)
 	return error_set(-EINVAL, "'%.40s' is no command: see broker-ctl --help", name);
 }
 
-/* Whether the command is in the list `commands`, such as "create, load". */
+/* Returns true if the command is in the list `commands`, such as "create, load". */
 static bool is_among(const char *command, const char *commands)
 {
 	size_t length = strlen(command);
@@ -112,7 +112,10 @@ static bool is_among(const char *command, const char *commands)
 	return true;
 }
 
-/* Refuses options that the command does not take, because they would silently have no effect. given: bits by row. */
+/*
+ * Refuses options that the command does not take, because they would silently have no effect. given: a bit for each row
+ * of the table whose option is given.
+ */
 static int check_taken(const struct ctl_options *options, uint32_t given)
 {
 	const char *command = options->command->name;
@@ -124,7 +127,10 @@ static int check_taken(const struct ctl_options *options, uint32_t given)
 	return 0;
 }
 
-/* Parses the command's arguments: one may be a value (command->take), the others are names of buffers. */
+/*
+ * Parses the command's arguments: the argument command->value is parsed by command->take(), and the others are names of
+ * buffers.
+ */
 static int arguments_take(struct ctl_options *options, int count, char **arguments)
 {
 	const struct ctl_command *command = options->command;

@@ -11,14 +11,17 @@
 #define GPUB_CTL_OUTPUT_H
 
 struct output {
-	int   fd; /* open for writing */
-	char *path, *temporary; /* of the final and the temporary file, owned; NULL: standard output */
+	int   fd; /* descriptor of the temporary file or of standard output, open for writing */
+	char *path, *temporary; /* paths of the final and the temporary file, allocated; NULL: standard output */
 };
 
 /* Makes the temporary file. Returns 0 or negative errno with the error message, and then no file is left. */
 int output_open(struct output *output, const char *path);
 
-/* Syncs and renames the file, or removes it on failure, and frees output. 0 or negative errno with the message. */
+/*
+ * Syncs and renames the temporary file, or removes it on failure, and frees output. Returns 0 or negative errno with
+ * the error message.
+ */
 int output_commit(struct output *output);
 
 /* Removes the temporary file, and frees output. */

@@ -13,7 +13,7 @@ static const char *const verdict_names[] = { "ok", "warn", "FAIL" };
 
 static const char *check;
 static json_t     *findings; /* array for the JSON output; NULL: lines are printed instead */
-static bool        failed;   /* a finding is a FAIL */
+static bool        failed;   /* true: a finding was a FAIL */
 
 void report_begin(bool json)
 {

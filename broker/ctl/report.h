@@ -18,7 +18,10 @@ void report_begin(bool json);
 /* Begins a check: the next findings are reported under its name, which must stay valid until the next check. */
 void report_check(const char *name);
 
-/* ok(FORMAT, ...): no fault. warn(REMEDY, FORMAT, ...): a possible fault. fail(REMEDY, FORMAT, ...): a fault. */
+/*
+ * Report a finding: ok(FORMAT, ...) that is no fault; warn(REMEDY, FORMAT, ...) a possible fault; fail(REMEDY, FORMAT,
+ * ...) a fault.
+ */
 #define ok(...)           report(OK, NULL, __VA_ARGS__)
 #define warn(remedy, ...) report(WARN, remedy, __VA_ARGS__)
 #define fail(remedy, ...) report(FAIL, remedy, __VA_ARGS__)

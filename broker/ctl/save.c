@@ -9,7 +9,7 @@
 #include "transfer.h"
 #include "whole.h"
 
-/* One run of the command. */
+/* State of one run of broker-ctl save. */
 struct save {
 	const struct save_order *order;
 	gpub_client *client;
@@ -55,7 +55,7 @@ static int file_write(struct save *save)
 
 /* ---- the buffer ---- */
 
-/* Acquires the buffer on its own device, or on the current one if this process does not see that device. */
+/* Acquires the buffer on its own device, or on the current device if this process does not see the buffer's device. */
 static int buffer_acquire(struct save *save)
 {
 	gpub_info info = { .struct_size = sizeof info };

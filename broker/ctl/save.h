@@ -11,8 +11,8 @@
 #include <stdbool.h>
 
 struct save_order {
-	const char *address; /* NULL: where gpub_connect() looks by default */
-	const char *name, *file; /* file "-": standard output */
+	const char *address; /* address of the broker; NULL: the address that gpub_connect() takes by default */
+	const char *name, *file; /* name of the buffer; path of the file; file "-": standard output */
 	bool        quiet; /* no progress is shown */
 };
 

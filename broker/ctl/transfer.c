@@ -12,7 +12,7 @@
 #include "interrupt.h"
 
 #define BLOCK_MAX (8u << 20)
-#define BLOCK_MIN (64u << 10) /* a multiple of the page size on every machine */
+#define BLOCK_MIN (64u << 10) /* smallest size of a block in bytes: a multiple of the page size on every machine */
 
 /* ---- progress ---- */
 
@@ -65,7 +65,7 @@ void transfer_close(struct transfer *transfer)
 		gpub_stream_destroy(transfer->blocks[i].stream);
 }
 
-/* Waits until the block's pending copy is done. Returns its error. */
+/* Waits until the block's pending copy is done. Returns 0 or the copy's negative errno. */
 static int block_wait(struct transfer_block *block)
 {
 	return block->size ? gpub_stream_sync(block->stream) : 0;
@@ -119,7 +119,10 @@ int transfer_in(struct transfer *transfer, void *to, transfer_fill *fill, void *
 	return transfer_end(transfer, error);
 }
 
-/* Starts the copy of the block at the offset `at` to host memory. Does nothing at the end of the transfer. */
+/*
+ * Starts the copy of the next block of bytes, at the offset `at`, from the device to host memory. Does nothing if `at`
+ * is the end of the transfer.
+ */
 static int block_out(struct transfer *transfer, const void *from, uint64_t at)
 {
 	struct transfer_block *block = &transfer->blocks[at / transfer->block % TRANSFER_BLOCKS];

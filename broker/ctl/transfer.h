@@ -20,8 +20,8 @@ struct transfer {
 	gpub_client *client;
 	uint64_t     size, done; /* bytes to copy, and bytes copied so far */
 	size_t       block;      /* size of each block in bytes */
-	const char  *shown;      /* what the line of progress begins with; NULL: no line is shown */
-	int          percent;    /* in the line as last written; -1: none was written */
+	const char  *shown;      /* text that the line of progress begins with; NULL: no line is shown */
+	int          percent;    /* percentage in the line of progress as last written; -1: no line was written */
 	struct transfer_block {
 		void  *bytes, *stream;
 		size_t size; /* bytes of the block's last copy, which may be pending; 0: there was none */
@@ -35,18 +35,21 @@ typedef int transfer_fill(void *context, void *bytes, size_t size, uint64_t at);
 typedef int transfer_take(void *context, const void *bytes, size_t size, uint64_t at);
 
 /*
- * Makes the blocks, for the current device and a transfer of `size` bytes. name: what the line of progress begins with;
- * NULL: no line. Returns 0 or negative errno.
+ * Makes the blocks, for the current device and a transfer of `size` bytes. name: text that the line of progress begins
+ * with; NULL: no line is shown. Returns 0 or negative errno.
  */
 int transfer_open(struct transfer *transfer, gpub_client *client, uint64_t size, const char *name);
 
 /* Ends the line of progress, and destroys the streams. The blocks' memory stays mapped: see device/page.h. */
 void transfer_close(struct transfer *transfer);
 
-/* Copies all bytes from fill() to a lease's memory. Fails with -EINTR (interrupt.h), or as fill() or the device. */
+/*
+ * Copies all bytes, which fill() produces, to a lease's memory. Returns 0 or negative errno with the error message:
+ * -EINTR (interrupt.h), or that of fill() or of the device.
+ */
 int transfer_in(struct transfer *transfer, void *to, transfer_fill *fill, void *context);
 
-/* Copies all bytes from the lease's memory at `from` to take(). Returns as transfer_in(). */
+/* Copies all bytes of the lease's memory at `from` to take(). Returns as transfer_in() does. */
 int transfer_out(struct transfer *transfer, const void *from, transfer_take *take, void *context);
 
 #endif

@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "gpubroker.h"
 
-#define LIFETIME_MAX_MS 3153600000000u /* a hundred years */
+#define LIFETIME_MAX_MS 3153600000000u /* largest lifetime: a hundred years in milliseconds */
 
 int take_session(void *field, const char *text)
 {
@@ -20,7 +20,10 @@ int take_session(void *field, const char *text)
 
 /* ---- modes ---- */
 
-/* Parses "r" and "w". Returns their bits for user, group and others; moves *text to the first other letter. */
+/*
+ * Parses the letters "r" and "w" at *text. Returns their bits for user, group and others, and moves *text to the first
+ * other letter.
+ */
 static unsigned clause_bits(const char **text)
 {
 	unsigned bits = 0;
@@ -30,7 +33,10 @@ static unsigned clause_bits(const char **text)
 	return bits;
 }
 
-/* Parses "u", "g", "o" and "a". Returns a mask of the bits that they select; of all bits if there is no such letter. */
+/*
+ * Parses the letters "u", "g", "o" and "a" at *text. Returns a mask of the bits that they select, or of all bits if
+ * there is no such letter.
+ */
 static unsigned clause_who(const char **text)
 {
 	unsigned who = 0;
@@ -40,7 +46,7 @@ static unsigned clause_who(const char **text)
 	return who ? who : 0777;
 }
 
-/* Parses one clause, such as "g+r", and adds it to *change; moves *text to its end. Returns 0 or -EINVAL. */
+/* Parses one clause at *text, such as "g+r", adds it to *change, and moves *text to its end. Returns 0 or -EINVAL. */
 static int clause_apply(const char **text, struct mode_change *change)
 {
 	unsigned who = clause_who(text), bits;
@@ -108,7 +114,7 @@ int take_owner(void *field, const char *text)
 
 /* ---- times and rights ---- */
 
-/* Returns the seconds of a unit of time; 0 if unit is none. */
+/* Returns the number of seconds of a unit of time, such as "m"; 0: there is no such unit. */
 static double unit_of(const char *unit)
 {
 	static const struct {
@@ -157,7 +163,10 @@ int take_since(void *field, const char *text)
 	return time_parse(text, LIFETIME_MAX_MS, field);
 }
 
-/* Refuses a time of 0, which to the broker means as long as the buffer: only "forever" gives 0. */
+/*
+ * Refuses a time of 0, which means to the broker that the ticket is valid as long as the buffer: only "forever" gives
+ * 0.
+ */
 int take_lifetime(void *field, const char *text)
 {
 	uint64_t ms = 0;

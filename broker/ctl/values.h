@@ -7,13 +7,16 @@
 
 #include "broker/base/values.h"
 
-/* A change as for chmod(1): the new mode is (old mode & keep) | set. keep 0: the old mode does not matter. */
+/*
+ * A change of permission bits, as chmod(1) makes it: the new mode is (old mode & keep) | set. keep 0: the old mode does
+ * not matter.
+ */
 struct mode_change {
 	unsigned keep, set;
 };
 
 struct owner {
-	uint32_t user, group; /* GPUB_KEEP: not given, so it does not change */
+	uint32_t user, group; /* uid and gid; GPUB_KEEP: not given, so not changed */
 };
 
 taker take_mode_change;  /* struct mode_change: "0640", or "g+r,o-w,u=rw" */
@@ -22,6 +25,6 @@ taker take_milliseconds; /* int: "5", "1.5", "30s", "5m", "2h", "1d" */
 taker take_since;        /* uint64_t, in milliseconds: a time as for take_milliseconds */
 taker take_lifetime;     /* uint64_t, in milliseconds: a time as for take_milliseconds, or "forever", which is 0 */
 taker take_rights;       /* unsigned, GPUB_READ | GPUB_WRITE: "r", "w" or "rw" */
-taker take_session;      /* uint64_t: number of a session */
+taker take_session;      /* uint64_t: id of a session */
 
 #endif

@@ -134,7 +134,7 @@ static int show_whole_buffers(const json_t *buffers)
 	return 0;
 }
 
-/* Returns the live buffer, if it may grow; else NULL. Draining buffers of the same name cannot grow. */
+/* Returns the live buffer if it may grow, or else NULL. Draining buffers of the same name cannot grow. */
 static json_t *find_growable(const json_t *buffers)
 {
 	json_t *buffer;
@@ -146,7 +146,10 @@ static json_t *find_growable(const json_t *buffers)
 	return NULL;
 }
 
-/* Adds the buffer's reserve, which its status does not have, unless the name belongs to another buffer by now. */
+/*
+ * Asks the broker for the buffer's reserve, which its status does not have, and adds it to the buffer's object, unless
+ * the name belongs to another buffer by now.
+ */
 static int add_reserve(struct gpub_client *client, const char *name, const json_t *buffers)
 {
 	json_t *buffer = find_growable(buffers);
@@ -163,7 +166,7 @@ static int add_reserve(struct gpub_client *client, const char *name, const json_
 	return 0;
 }
 
-/* Shows the buffer that has the name, and the draining buffers that had it last. */
+/* Also shows the draining buffers that had the name last. */
 int view_stat(struct gpub_client *client, const char *name, bool json)
 {
 	int error;

@@ -12,10 +12,10 @@
 struct gpub_client;
 
 /*
- * Each prints what the broker tells this user: view_list() the buffers, view_stat() one buffer, view_sessions() the
- * sessions, view_quota() quotas and what is used of them; as a table, or as JSON. Returns 0, or a negative errno with
- * the error message set. pattern: of names, as in a shell; NULL: all names. -ENOENT: the broker tells this user of no
- * buffer with the name.
+ * Print what the broker tells this user: view_list() the buffers, view_stat() the buffer with the name, view_sessions()
+ * the sessions, view_quota() quotas and what is used of them; as a table or, with json, as JSON. Return 0,
+ * or a negative errno with the error message set. pattern: a shell pattern of names; NULL: all names. -ENOENT: the
+ * broker tells this user of no buffer with the name.
  */
 int view_list(struct gpub_client *client, const char *pattern, bool json);
 int view_stat(struct gpub_client *client, const char *name, bool json);

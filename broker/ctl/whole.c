@@ -32,7 +32,7 @@ int whole_write(int fd, const void *bytes, size_t size)
 
 		if (put < 0 && errno != EINTR)
 			return error_set(-errno, "it cannot be written: %m");
-		if (interrupt_check()) /* also if the signal came after a part was written */
+		if (interrupt_check()) /* checked also after a part was written */
 			return -EINTR;
 		at += put > 0 ? (size_t)put : 0;
 	}

@@ -6,10 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads size bytes at the offset `from`. 0 or negative errno; -EIO: the file is shorter; -EINTR: interrupt.h. */
+/*
+ * Reads `size` bytes of the file, from the offset `from` on. Returns 0 or negative errno with the error message; -EIO:
+ * the file is shorter; -EINTR: by a signal of interrupt.h.
+ */
 int whole_read(int fd, void *bytes, size_t size, uint64_t from);
 
-/* Writes size bytes at the file's current position. Returns 0 or negative errno with the error message, as -EINTR. */
+/*
+ * Writes `size` bytes at the file's current position. Returns 0 or negative errno with the error message; -EINTR: by a
+ * signal of interrupt.h.
+ */
 int whole_write(int fd, const void *bytes, size_t size);
 
 #endif

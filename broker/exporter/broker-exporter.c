@@ -26,7 +26,7 @@ struct exporter {
 	struct exporter_options options;
 	struct notify           notify;
 	struct event_base      *base;
-	struct event           *ends[2]; /* SIGTERM and SIGINT */
+	struct event           *ends[2]; /* events of SIGTERM and SIGINT */
 	struct server           server;
 };
 

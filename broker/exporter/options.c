@@ -16,7 +16,10 @@
 
 /* ---- where to listen ---- */
 
-/* Parses the first length bytes of text as an address of that family, without brackets. Returns false if it is none. */
+/*
+ * Parses the first `length` bytes of text as an address of the family AF_INET or AF_INET6, without brackets, into
+ * *address. Returns false if they are none.
+ */
 static bool address_take(int family, const char *text, size_t length, void *address)
 {
 	char copy[INET6_ADDRSTRLEN];

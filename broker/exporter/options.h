@@ -20,11 +20,17 @@ struct exporter_options {
 	struct metrics_wanted wanted;
 };
 
-/* Returns 0; 1 if --help or --version was printed; or negative errno with the error message. */
+/*
+ * Reads the command line into *options. Returns 0; 1 if --help or --version was printed; or negative errno with the
+ * error message.
+ */
 int exporter_options_parse(struct exporter_options *options, int argc, char **argv);
 void exporter_options_free(struct exporter_options *options);
 
-/* Parses "ADDRESS:PORT" or "[IPV6]:PORT". Port 0: the kernel chooses. 0, or -EINVAL with the error message. */
+/*
+ * Parses "ADDRESS:PORT" or "[IPV6]:PORT" into *listen. Port 0: the kernel chooses the port. Returns 0, or -EINVAL with
+ * the error message.
+ */
 int listen_parse(const char *text, struct listen_address *listen);
 
 #define LISTEN_TEXT_MAX 64

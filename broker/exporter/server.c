@@ -22,9 +22,10 @@
 
 #define OPENMETRICS_TYPE "application/openmetrics-text"
 #define PLAIN            "text/plain; charset=utf-8"
-#define ENDING           64U /* room for connections ended and not yet closed: libmicrohttpd accepts some 10 in a run */
-#define NO_CONNECTIONS   32U /* room for descriptors of other kinds: the loop's, the log's, a status file's */
-#define SILENT_LEAST     8U  /* least limit of silent connections */
+/* number of connections that may be ended and not closed yet; libmicrohttpd accepts some 10 in a run */
+#define ENDING           64U
+#define NO_CONNECTIONS   32U /* number of descriptors that are no connections: the loop's, the log's, a status file's */
+#define SILENT_LEAST     8U  /* smallest limit of silent connections */
 
 static const char index_page[] = "broker-exporter (" PACKAGE_NAME ") " PACKAGE_VERSION "\n"
 				 "/metrics    what the brokers of this machine hold\n"
@@ -32,11 +33,11 @@ static const char index_page[] = "broker-exporter (" PACKAGE_NAME ") " PACKAGE_V
 
 /* ---- connections, and how long they last ---- */
 
-/* One connection. */
+/* One connection of a client. */
 struct visit {
 	int            fd;    /* the connection's descriptor; libmicrohttpd owns it */
-	time_t         began; /* CLOCK_MONOTONIC, seconds */
-	struct visits *in;    /* the list that the visit is in; NULL: the connection is being ended */
+	time_t         began; /* when the connection began, in seconds of CLOCK_MONOTONIC */
+	struct visits *in;    /* the list that the connection is in; NULL: the connection is being ended */
 	struct visit  *prev, *next;
 };
 
@@ -99,7 +100,10 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 	free(visit);
 }
 
-/* The connection has sent its request: moves it to the answered ones, so that new silent connections do not end it. */
+/*
+ * Called when a connection has sent its request: moves it to server->answered, so that new silent connections do not
+ * end it.
+ */
 static void visit_asked(struct server *server, struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);

@@ -21,30 +21,37 @@
 #define SERVER_SILENT   256
 #define SERVER_ANSWERED 32 /* fewer than SERVER_SILENT, because each connection has the text of an answer */
 #define SERVER_SECONDS  10
-#define SERVER_MEMORY   16384 /* bytes of each connection, for its request and the head of its answer */
+#define SERVER_MEMORY   16384 /* bytes that each connection may use for its request and the head of its answer */
 
 struct visit;
 
-/* Connections of one kind, oldest first. A new one beyond the limit ends the oldest: a scrape takes milliseconds. */
+/*
+ * A list of connections, the oldest first. A new connection beyond the limit ends the oldest: a scrape takes
+ * milliseconds.
+ */
 struct visits {
 	struct visit *first;
 	unsigned      count;
-	unsigned      most;  /* limit of count */
+	unsigned      most;  /* largest `count` */
 };
 
 struct server {
 	struct MHD_Daemon           *daemon;
-	const struct metrics_wanted *wanted; /* which brokers are shown; the caller's */
+	const struct metrics_wanted *wanted; /* the brokers to show, owned by the caller */
 	struct event                *ready;  /* event: libmicrohttpd's epoll descriptor can be read */
 	struct event                *later;  /* timer: libmicrohttpd must run again though no descriptor is ready */
 	struct visits                silent; /* connections that have not sent their request */
 	struct visits                answered; /* connections that have sent their request */
 	unsigned                     open;   /* number of connections, including those that are being ended */
 	bool                         closed; /* the current or last run of libmicrohttpd has closed a connection */
-	struct listen_address        listen; /* address with the port that the kernel chose */
+	/* address that the server listens at, with the port that the kernel chose */
+	struct listen_address        listen;
 };
 
-/* Listens and adds the events to base. wanted must outlive the server. 0 or negative errno with the error message. */
+/*
+ * Listens, and adds the server's events to base. wanted must outlive the server. Returns 0 or negative errno with the
+ * error message.
+ */
 int server_open(struct server *server, struct event_base *base, const struct listen_address *listen,
 		const struct metrics_wanted *wanted);
 void server_close(struct server *server);
