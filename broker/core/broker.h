@@ -54,7 +54,7 @@ struct broker_config {
 	 * fails
 	 */
 	unsigned exported;
-	uint64_t     pool; /* limit of spare memory (pooled and idle) on each device, in bytes */
+	uint64_t     pool; /* largest amount of spare memory (pooled and idle) on each device, in bytes */
 	unsigned     poll_us;        /* microseconds after a message during which the loop polls instead of sleeping */
 	struct access_list creators; /* users that may create buffers */
 	struct quotas      quotas;
@@ -137,7 +137,9 @@ void broker_quit(void *broker);
 /* Replaces quotas and creators. The caller owns the arrays that both point to, and keeps them while they are used. */
 void broker_configure(struct broker *broker, const struct quotas *quotas, const struct access_list *creators);
 
-/* Sets the limit of spare memory (pooled and idle) on each device, in bytes, and gives back what is above the limit. */
+/*
+ * Sets the largest amount of spare memory (pooled and idle) on each device, in bytes, and gives back what exceeds it.
+ */
 void broker_keep(struct broker *broker, uint64_t bytes);
 
 /*

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ask.h - gets a broker's status from the broker itself, over an ordinary client connection: what this user may see.
+ * ask.h - gets a broker's status, as far as this user may see it, from the broker itself, over an ordinary client
+ * connection.
  *
- * For users that may not read the broker's status file, or do not see the file from their container. Owns nothing.
- * The broker decides what is shown.
+ * For users that may not read the broker's status file, or do not see the file from their container. Owns nothing. The
+ * broker decides what is shown.
  */
 #ifndef GPUB_SHOW_ASK_H
 #define GPUB_SHOW_ASK_H

@@ -29,7 +29,7 @@
 #include "table.h"
 #include "watch.h"
 
-#define EXIT_NONE  1 /* EXPLAIN_NONE, too */
+#define EXIT_NONE  1 /* the value of EXPLAIN_NONE, too */
 #define EXIT_USAGE 2
 
 /* ---- the command line ---- */
@@ -39,7 +39,7 @@ static struct options {
 	unsigned             delay;
 	const char          *sort, *columns, *user, *device, *holder;
 	const char          *about;    /* for --why: a buffer's name or a pid; NULL: everything */
-	const char          *instance; /* name of a broker; NULL: the only one, or all */
+	const char          *instance; /* name of the broker to show; NULL: the only broker, or all */
 	struct table_options table;
 } options = { .delay = 1 };
 
@@ -167,7 +167,10 @@ static int check_together(void)
 	return options.instance ? instance_check(options.instance) : 0;
 }
 
-/* Takes the words: [INSTANCE]; with --why [ABOUT] [INSTANCE], where a single word that names a broker is INSTANCE. */
+/*
+ * Takes the words of the command line: [INSTANCE], or with --why [ABOUT] [INSTANCE], where a single word that names a
+ * broker is INSTANCE.
+ */
 static int words_take(int count, char **words)
 {
 	if (count > 1 && !options.why)
@@ -178,7 +181,10 @@ static int words_take(int count, char **words)
 	return 0;
 }
 
-/* Returns 0; 1 if --help, --version or --columns=help was printed; or a negative errno with the error message set. */
+/*
+ * Reads the command line. Returns 0; 1 if --help, --version or --columns=help was printed; or a negative errno with the
+ * error message set.
+ */
 static int parse(int argc, char **argv)
 {
 	int result = option_table_read(&option_table, &options, NULL, argc, argv);
@@ -229,7 +235,10 @@ static int show_one(const char *instance)
 	return shown_read_or_ask(&shown, instance) ? complain() : show_shown(&shown);
 }
 
-/* Reads a broker for a list. Returns false if its file is gone. A file that cannot be read gets SHOWN_UNREADABLE. */
+/*
+ * Reads the status of a broker for a list of brokers. Returns false if its file is gone. A file that cannot be read
+ * gets the state SHOWN_UNREADABLE.
+ */
 static bool list_read(struct shown *shown, const char *instance)
 {
 	int error = shown_read_or_ask(shown, instance);
@@ -345,7 +354,10 @@ static int show_found(void)
 	return code;
 }
 
-/* Writes the metrics, also if there is no broker, because a collector would otherwise keep the last text. */
+/*
+ * Writes the metrics of all brokers. Writes a text also if there is no broker, because a collector would otherwise keep
+ * the last text.
+ */
 static int show_metrics(void)
 {
 	char name[1][INSTANCE_SIZE];

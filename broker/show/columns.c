@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "common/size.h"
 
-#define LISTED_MAX 64 /* limit of words of a list in one cell; "+N" counts the rest */
+#define LISTED_MAX 64 /* largest number of words of a list in one cell; "+N" says how many more there are */
 
 /* ---- what stands in a row, or stands there wrongly ---- */
 
@@ -26,7 +26,9 @@ uint64_t json_number(const json_t *object, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-/* Keeps the last names in a cache, because a table has a user in each row, and getpwuid(3) may ask a server. */
+/*
+ * Keeps the names looked up last in a cache, because a table has a user in each row, and getpwuid(3) may ask a server.
+ */
 const char *user_text(uint64_t uid, char text[USER_TEXT_MAX])
 {
 	static struct {
@@ -75,7 +77,10 @@ static void make_text(struct cell *cell)
 	snprintf(cell->text, CELL_MAX, "%s", json_text(cell->row, cell->column->key));
 }
 
-/* Gets the cell's number. Returns false if the row has none; the text is "?" then, unless the column may be empty. */
+/*
+ * Sets *number to the number of the cell. Returns false if the row has none; the cell's text is then "?", or "" if the
+ * column may be empty.
+ */
 static bool number_in(struct cell *cell, uint64_t *number)
 {
 	const json_t *value = json_object_get(cell->row, cell->column->key);
@@ -94,7 +99,7 @@ static void make_number(struct cell *cell)
 		snprintf(cell->text, CELL_MAX, "%llu", (unsigned long long)number);
 }
 
-/* "-" if the command is empty, because the broker does not show another user's commands. */
+/* Makes the cell of a command. "-" stands for an empty command: the broker does not show another user's commands. */
 static void make_command(struct cell *cell)
 {
 	make_text(cell);
@@ -118,14 +123,14 @@ static void make_user(struct cell *cell)
 		user_text(uid, cell->text);
 }
 
-/* "yes", or an empty cell. */
+/* Makes the cell of a flag: "yes", or empty. */
 static void make_flag(struct cell *cell)
 {
 	if (json_is_true(json_object_get(cell->row, cell->column->key)))
 		strcpy(cell->text, "yes");
 }
 
-/* The text, or an empty cell. */
+/* Makes the cell of a text that may be missing: the text, or empty. */
 static void make_text_if_any(struct cell *cell)
 {
 	const char *text = json_string_value(json_object_get(cell->row, cell->column->key));
@@ -143,7 +148,7 @@ static void make_kept(struct cell *cell)
 	size_short(json_number(cell->row, "idle") + json_number(cell->row, "pooled"), cell->text);
 }
 
-/* The age in the largest unit of which it has at least one: "59s", "23h". */
+/* Makes the cell of an age: in the largest unit of which the age has at least one, such as "59s" or "23h". */
 static void make_age(struct cell *cell)
 {
 	static const struct {
@@ -162,7 +167,7 @@ static void make_age(struct cell *cell)
 	snprintf(cell->text, CELL_MAX, "%llu%c", (unsigned long long)(age / units[i].seconds), units[i].unit);
 }
 
-/* The column's number of grants or mappings: "1"; or "1+2" if 2 others are orphaned. */
+/* Makes the cell of a number of grants or mappings: "1", or "1+2" if 2 others are orphaned. */
 static void make_held(struct cell *cell)
 {
 	unsigned long long open = json_number(cell->row, cell->column->key), orphaned = json_number(cell->row, "held");
@@ -170,7 +175,7 @@ static void make_held(struct cell *cell)
 	snprintf(cell->text, CELL_MAX, orphaned ? "%llu+%llu" : "%llu", open, orphaned);
 }
 
-/* The state of the session, or of its process if the session is open. */
+/* Makes the cell of a session's state: that of the session or, if the session is open, that of its process. */
 static void make_session_state(struct cell *cell)
 {
 	const char *state = json_text(cell->row, "state"),
@@ -180,8 +185,9 @@ static void make_session_state(struct cell *cell)
 }
 
 /*
- * The words of a list in one cell: "411,412 +3" if 3 more do not fit. At least one word is shown. width: limit of
- * characters, or 0; length: bytes added to text; listed: number of words in text.
+ * A list of words in one cell, which is being written: "411,412 +3" if 3 more do not fit. At least one word is shown.
+ * width: largest number of characters, or 0; length: number of bytes in the cell's text; listed: number of words in the
+ * text.
  */
 struct list {
 	size_t length, listed, width;
@@ -199,7 +205,10 @@ static bool list_add(struct list *list, const char *word)
 	return true;
 }
 
-/* Removes words from the end until the list fits with "+N" for the rest. count: number of all words, listed or not. */
+/*
+ * Removes words from the end of the list until the list fits with "+N" for the others. count: number of all words,
+ * listed or not.
+ */
 static void list_end(struct list *list, uint64_t count)
 {
 	char more[24] = "";
@@ -228,7 +237,7 @@ static bool is_listed(const char *text, const char *word)
 	return false;
 }
 
-/* The pids of the holders, each once, because a process may have mappings on several devices. */
+/* Makes the cell of the holders' pids. Lists each pid once, because a process may have mappings on several devices. */
 static void make_holders(struct cell *cell)
 {
 	struct list list = { .width = cell->width, .text = cell->text };
@@ -265,7 +274,10 @@ static void make_holds(struct cell *cell)
 	list_end(&list, count);
 }
 
-/* USED/QUOTA of a resource, or only USED without a quota. Requests, which have no amount used: "QUOTA/s", or "-". */
+/*
+ * Makes the cell of a resource: USED/QUOTA, or only USED without a quota. For requests, which have no used amount:
+ * "QUOTA/s", or "-".
+ */
 static void make_resource(struct cell *cell)
 {
 	const json_t *quota = json_object_get(json_object_get(cell->row, "quota"), cell->column->key);

@@ -16,14 +16,14 @@
 
 #include <jansson.h>
 
-#define CELL_MAX 4096 /* bytes of a cell's text with the NUL */
+#define CELL_MAX 4096 /* size of a cell's text in bytes, with the NUL */
 
 enum table_kind { TABLE_BROKERS, TABLE_DEVICES, TABLE_USERS, TABLE_SESSIONS, TABLE_BUFFERS, TABLES };
 
 enum column_shown {
 	SHOWN_ALWAYS,
-	SHOWN_IF_ANY,    /* if the column has text in at least one row */
-	SHOWN_ON_REQUEST /* if --columns names the column */
+	SHOWN_IF_ANY,    /* shown if the column has text in at least one row */
+	SHOWN_ON_REQUEST /* shown if --columns names the column */
 };
 
 struct column;
@@ -32,8 +32,8 @@ struct column;
 struct cell {
 	const struct column *column;
 	const json_t        *row;
-	time_t               now;   /* the time that ages are relative to */
-	size_t               width; /* limit of characters; 0: none */
+	time_t               now;   /* the present time, by which ages are computed */
+	size_t               width; /* largest number of characters; 0: no limit */
 	char                 text[CELL_MAX];
 };
 
@@ -42,12 +42,14 @@ struct column {
 	const char       *name, *text; /* name: also the heading, in capitals; text: description for --columns=help */
 	const char       *key;         /* key of the row's value that is shown and sorted by */
 	void            (*make)(struct cell *cell); /* writes the text of a cell */
-	unsigned          least;   /* least width on narrow paper, in characters; 0: the column is never cut */
-	unsigned          drop;    /* on narrow paper the column with the highest number is left out first; 0: never */
+	/* smallest width to which the column is cut, in characters; 0: the column is never cut */
+	unsigned          least;
+	/* where the columns do not fit, the one with the highest number is left out first; 0: never left out */
+	unsigned          drop;
 	enum column_shown shown;
-	bool              list;    /* the cell is a list; lists are cut before other columns */
-	bool              right;   /* the cell is aligned to the right */
-	bool              rising;  /* the smallest number is sorted first; else the largest */
+	bool              list;    /* true: the cell is a list; lists are cut before other columns */
+	bool              right;   /* true: the cell's text is at the right end */
+	bool              rising;  /* true: rows are sorted from the smallest number on; false: from the largest on */
 };
 
 extern const struct column columns[];
@@ -75,7 +77,7 @@ void columns_help(void);
 #define USER_TEXT_MAX 33
 const char *user_text(uint64_t uid, char text[USER_TEXT_MAX]);
 
-/* Return the value of a key. If the key is missing or has another type, they return "?" and 0. */
+/* Return the value of the key in the object. If the key is missing or has another type, they return "?" and 0. */
 const char *json_text(const json_t *object, const char *key);
 uint64_t json_number(const json_t *object, const char *key);
 

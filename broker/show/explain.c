@@ -28,7 +28,9 @@ static bool is_elsewhere(const struct shown *shown)
 	return shown->state == SHOWN_RUNNING && process_start(shown->header.pid, NULL) != shown->header.start_time;
 }
 
-/* Prints why the explanations may be incomplete or old. reason: why a running broker was not asked; empty: it was. */
+/*
+ * Prints why the explanations may be incomplete or old. reason: why a running broker was not asked; "": it was asked.
+ */
 static void print_doubt(const struct shown *shown, const char *reason)
 {
 	unsigned long long pid = shown->header.pid, age = shown_age(shown);
@@ -54,7 +56,9 @@ static void print_doubt(const struct shown *shown, const char *reason)
 		       age);
 }
 
-/* Has the broker ask its clients, if possible, and reads its status. Sets reason, for print_doubt(). */
+/*
+ * Has the broker ask its clients, if possible, and reads its status. Sets reason to the text that print_doubt() takes.
+ */
 static int read_fresh(struct shown *shown, const char *instance, char reason[ERROR_TEXT_MAX])
 {
 	int error = shown_read_or_ask(shown, instance);
@@ -155,7 +159,10 @@ enum explain_exit explain_one(const char *instance, const char *about)
 	return found.deadlocks ? EXPLAIN_DEADLOCK : EXPLAIN_DONE;
 }
 
-/* Returns the exit status of two brokers together: a deadlock if any has one, else an explanation if any has one. */
+/*
+ * Returns the exit status for two brokers together: that of a deadlock if one has a deadlock, else that of an
+ * explanation if one has an explanation.
+ */
 static enum explain_exit more_of(enum explain_exit a, enum explain_exit b)
 {
 	if (a == EXPLAIN_DEADLOCK || b == EXPLAIN_DEADLOCK)

@@ -14,10 +14,16 @@
 
 enum explain_exit { EXPLAIN_DONE = 0, EXPLAIN_NONE = 1, EXPLAIN_DEADLOCK = 3 };
 
-/* Explains one broker. about: a buffer's name or a pid; NULL: everything that waits. Returns the exit status. */
+/*
+ * Explains one broker. about: the buffer's name or the pid to explain; NULL: everything that waits. Returns the exit
+ * status.
+ */
 enum explain_exit explain_one(const char *instance, const char *about);
 
-/* Explains the brokers one after the other, each under its name if there are several. Returns the exit status. */
+/*
+ * Explains the brokers one after the other, each under its name if there are several. about: as for explain_one().
+ * Returns the exit status of all together.
+ */
 enum explain_exit explain_all(const struct instances *instances, const char *about);
 
 #endif

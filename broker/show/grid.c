@@ -86,7 +86,9 @@ static int compare_rows(const void *a, const void *b, void *context)
 	return order->reversed ? -difference : difference;
 }
 
-/* Returns the default column to sort by, so that the largest memory comes first; NULL: rows stay in the given order. */
+/*
+ * Returns the name of the column that a table is sorted by if none was chosen; NULL: its rows stay in the given order.
+ */
 static const char *usual_order(enum table_kind table)
 {
 	return table == TABLE_BUFFERS || table == TABLE_SESSIONS ? "size" : table == TABLE_USERS ? "memory" : NULL;

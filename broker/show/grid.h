@@ -19,23 +19,27 @@
 
 #define GRID_COLUMNS_MAX 24
 #define GRID_GAP         2     /* blanks between two columns */
-#define GRID_LINE_MAX    16384 /* bytes of a line with the NUL */
+#define GRID_LINE_MAX    16384 /* size of a line in bytes, with the NUL */
 
 /* The rows and columns to be shown. All zeroes: all rows and the default columns, in default order. */
 struct selection {
-	const struct column *columns[GRID_COLUMNS_MAX]; /* only these columns, and only tables that have any */
-	size_t               columns_count;             /* 0: the default columns of each table */
+	/* the columns to show, of which a table shows its own; tables that have none are not shown */
+	const struct column *columns[GRID_COLUMNS_MAX];
+	/* number of entries in `columns`; 0: the default columns of each table are shown */
+	size_t               columns_count;
 	const char          *sort;                      /* name of the column to sort by; NULL: each table's default */
 	bool                 reversed;                  /* reverses the order of `sort` */
-	bool                 of_user, of_device, of_holder; /* only rows of `user`, on `device`, held by `holder` */
-	uint64_t             user, device, holder; /* uid; the broker's index of the device; pid or id of a session */
+	/* which of the three members below select rows: only rows of `user`, on `device`, or held by `holder` */
+	bool                 of_user, of_device, of_holder;
+	/* uid of the user; the broker's index of the device; pid or id of the session that holds */
+	uint64_t             user, device, holder;
 };
 
 /* What the table is printed on. */
 struct paper {
-	size_t width; /* in characters; 0: no limit */
-	bool   color; /* the output may have escape sequences for colors */
-	time_t now;   /* the time that ages are relative to */
+	size_t width; /* width of a line in characters; 0: no limit */
+	bool   color; /* true: the output may have escape sequences for colors */
+	time_t now;   /* the present time, by which ages are computed */
 };
 
 enum tone { TONE_PLAIN, TONE_WARNING, TONE_ALARM };
@@ -53,12 +57,18 @@ struct grid {
 /* Returns true if the selection has columns of the table, or names no columns at all. */
 bool selection_has(const struct selection *selection, enum table_kind table);
 
-/* Lays out the objects of a JSON array. Returns 0, or -ENOMEM with the error message set and nothing to free. */
+/*
+ * Lays out the objects of the JSON array `rows` as a table. Returns 0, or -ENOMEM with the error message set and
+ * nothing to free.
+ */
 int grid_make(struct grid *grid, enum table_kind table, const json_t *rows, const struct selection *selection,
 	      const struct paper *paper);
 void grid_free(struct grid *grid);
 
-/* Write the heading or one row to line, without blanks at the end. Return the number of bytes without the NUL. */
+/*
+ * Write to line the heading, or the row with the index `row`, without blanks at the end. Return the number of bytes
+ * without the NUL.
+ */
 size_t grid_heading(const struct grid *grid, char line[GRID_LINE_MAX]);
 size_t grid_line(const struct grid *grid, size_t row, char line[GRID_LINE_MAX]);
 

@@ -5,7 +5,10 @@
 
 #include <stdio.h>
 
-/* Returns what the reader knows of a broker's file. jansson ignores NULL values: without memory, keys are missing. */
+/*
+ * Returns an object with what the reader knows of a broker's file. jansson ignores NULL values: if there is no memory,
+ * keys are missing.
+ */
 static json_t *broker_json(const struct shown *shown)
 {
 	json_t *object = json_object();

@@ -11,7 +11,8 @@
 
 #include "read.h"
 
-#define JSON_VERSION 1 /* of the keys and their meaning; grows if an existing key changes, not if keys are added */
+/* version of the keys and their meaning; grows if an existing key changes, not if keys are added */
+#define JSON_VERSION 1
 /* Prints any JSON value on stdout. */
 void json_print(const json_t *json);
 

@@ -11,7 +11,8 @@
 
 #include "broker/base/process-start.h"
 
-#define TEXT_MAX 16384 /* bytes read of a file with the NUL; the beginning of a longer file is enough */
+/* largest number of bytes of a file that are kept, with the NUL; the beginning of a longer file is enough */
+#define TEXT_MAX 16384
 #define PATH_SIZE 64
 
 static const char *path_of(uint64_t pid, const char *name, char path[PATH_SIZE])
@@ -45,8 +46,8 @@ static const char *status_find(const char *status, const char *word)
 }
 
 /*
- * Sets cpus to the list of processors in status; "" if the process may run on all that are online. The affinity is
- * compared and not the list, because the list may have processors that do not exist.
+ * Sets cpus to the list of processors in `status`; "" if the process may run on all processors that are online.
+ * Compares the affinity and not the list, because the list may have processors that do not exist.
  */
 static void find_cpus(uint64_t pid, const char *status, char cpus[CPUS_TEXT_MAX])
 {
@@ -77,7 +78,10 @@ static bool is_contained(uint64_t pid, const char *status)
 	return false;
 }
 
-/* Returns true if /proc/PID/task has more than one thread. A main thread that has ended is listed until all have. */
+/*
+ * Returns true if /proc/PID/task has more than one thread. A main thread that has ended is listed there until all have
+ * ended.
+ */
 static bool has_other_threads(uint64_t pid)
 {
 	char path[PATH_SIZE];

@@ -9,14 +9,16 @@
 #define CPUS_TEXT_MAX 256
 
 struct process_seen {
-	uint64_t start;     /* start time (process-start.h); 0: no such process, or a hidden one; all fields are 0 */
+	/* start time (process-start.h); 0: there is no such process, or a hidden one, and all members are 0 */
+	uint64_t start;
 	char     state;     /* letter of the state in /proc/PID/stat, such as 'R' */
 	bool     headless;  /* state is 'Z' because the main thread has ended, but other threads run */
-	bool     contained; /* in a container: the process has its own pid namespace, or a container's control group */
+	/* the process is in a container: it has its own pid namespace, or a container's control group */
+	bool     contained;
 	char     cpus[CPUS_TEXT_MAX]; /* processors on which the process may run, as "0-3,8"; "": all, or not known */
 };
 
-/* Gets what /proc shows of the process now. */
+/* Sets *seen to what /proc shows of the process now. */
 void process_look(uint64_t pid, struct process_seen *seen);
 
 #endif

@@ -20,7 +20,7 @@
 #include "read.h"
 #include "records.h"
 
-#define LABEL_MAX  128 /* limit of bytes of a label's value, before it is escaped */
+#define LABEL_MAX  128 /* largest number of bytes of a label's value, before it is escaped */
 #define LABELS_MAX 1200
 #define OTHERS     "(others)"
 
@@ -86,9 +86,9 @@ static const struct family {
 
 struct sample {
 	uint64_t       value;
-	bool           nanoseconds; /* value is in nanoseconds, and written in seconds */
+	bool           nanoseconds; /* true: the value is in nanoseconds, and is written in seconds */
 	UT_hash_handle hh;
-	char           text[];      /* the key: the sample's suffix and labels */
+	char           text[];      /* the key in the hash table: the sample's suffix and labels */
 };
 
 struct user_label {
@@ -98,7 +98,8 @@ struct user_label {
 };
 
 struct metrics {
-	struct sample     *samples[FAMILIES]; /* hash tables by text, in the order of insertion */
+	/* hash tables of samples by text, one for each family; samples stay in the order of insertion */
+	struct sample     *samples[FAMILIES];
 	struct user_label *users;             /* hash table of the users of the broker that is being added */
 	unsigned           added;             /* number of samples of this broker */
 	uint64_t           omitted;           /* number of samples of this broker that were left out */
@@ -148,7 +149,10 @@ static void sample_new(struct metrics *metrics, int family, const char *text, si
 	metrics->no_memory = true;
 }
 
-/* Adds a value to the sample with this text, or makes a new one. A reader would refuse a text with a sample twice. */
+/*
+ * Adds a value to the sample with this text, or makes a new sample. A reader would refuse a text with the same sample
+ * twice.
+ */
 static void sample_add(struct metrics *metrics, int family, const char *text, uint64_t value, bool nanoseconds)
 {
 	size_t length = strlen(text);
@@ -226,7 +230,8 @@ struct adding {
 	struct metrics     *metrics;
 	const struct shown *shown;
 	const char         *broker;               /* value of the label "broker" */
-	char                uuid[DEVICE_MAX][48]; /* by index of the device: its label "device_uuid"; "": no device */
+	/* by index of the device: its label "device_uuid"; "": there is no such device */
+	char                uuid[DEVICE_MAX][48];
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -394,7 +399,10 @@ static void add_counters(const struct adding *adding)
 #undef COUNTER_ADD
 }
 
-/* Adds a histogram. Buckets of --json count only their own values; buckets of metrics also those of all before. */
+/*
+ * Adds the samples of a histogram. A bucket of --json counts only its own values; a bucket of the metrics also counts
+ * those of all buckets before it.
+ */
 static void add_histogram(const struct adding *adding, enum histogram_id id, int family)
 {
 	const json_t *times = json_object_get(json_object_get(adding->shown->text, "times"), histogram_key(id));
@@ -425,7 +433,10 @@ static void add_histograms(const struct adding *adding)
 #undef HISTOGRAM_ADD
 }
 
-/* Adds a broker. A dead or unreadable one has only its state: a dead one's memory is free, whatever its file says. */
+/*
+ * Adds the samples of a broker. A dead or unreadable broker has only its state: a dead broker's memory is free,
+ * whatever its file says.
+ */
 static void add_shown(struct metrics *metrics, const struct shown *shown)
 {
 	struct adding adding = { .metrics = metrics, .shown = shown, .broker = shown->instance };
@@ -443,7 +454,10 @@ static void add_shown(struct metrics *metrics, const struct shown *shown)
 	add_users(&adding);
 }
 
-/* Reads and adds a broker. named: the caller named it, so that it gets the state "absent" if there is none. */
+/*
+ * Reads a broker's status and adds its samples. named: the caller named the broker, so it gets the state "absent" if
+ * there is none.
+ */
 static void add_instance(struct metrics *metrics, const char *instance, uint32_t owner, bool named)
 {
 	struct shown shown;
@@ -470,7 +484,10 @@ static void add_instance(struct metrics *metrics, const char *instance, uint32_t
 
 /* ---- the text ---- */
 
-/* Writes the head of a family, whose name has the suffix of its samples for Prometheus, and none for OpenMetrics. */
+/*
+ * Writes the head lines of a family of samples. Its name has the suffix of its samples for Prometheus, and no suffix
+ * for OpenMetrics.
+ */
 static bool head_write(FILE *to, enum metrics_format format, const struct family *family)
 {
 	static const char *const types[] = {
@@ -496,7 +513,10 @@ static bool sample_write(FILE *to, const struct family *family, const struct sam
 	return fprintf(to, "%s%s %" PRIu64 "\n", family->name, sample->text, sample->value) > 0;
 }
 
-/* Writes a family. Returns false if a write failed, because a stream into memory reports errors nowhere else. */
+/*
+ * Writes a family and its samples. Returns false if a write failed, because a stream into memory reports errors nowhere
+ * else.
+ */
 static bool family_write(FILE *to, enum metrics_format format, const struct family *family, const struct sample *sample)
 {
 	bool written = !sample || head_write(to, format, family);

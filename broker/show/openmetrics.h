@@ -17,8 +17,10 @@
 #include "read.h"
 
 #define METRICS_BROKERS_MAX 64
-#define METRICS_USERS_MAX   1000  /* users of one broker; further users are added up as the user "(others)" */
-#define METRICS_SAMPLES_MAX 20000 /* samples of one broker; gpubroker_omitted_samples counts the rest */
+/* largest number of users of one broker; further users are added up as the user "(others)" */
+#define METRICS_USERS_MAX   1000
+/* largest number of samples of one broker; gpubroker_omitted_samples counts further samples */
+#define METRICS_SAMPLES_MAX 20000
 
 enum metrics_format {
 	METRICS_OPENMETRICS,
@@ -29,8 +31,9 @@ enum metrics_format {
 
 /* The brokers to be written. */
 struct metrics_wanted {
-	struct instances instances; /* their names; empty: all brokers that have a status file */
-	uint32_t         owner;     /* uid: files of other users count as missing; METRICS_ANY_OWNER: no such limit */
+	struct instances instances; /* names of the brokers; empty: all brokers that have a status file */
+	/* uid of the only owner whose files count; other files count as missing; METRICS_ANY_OWNER: all count */
+	uint32_t         owner;
 };
 
 /*

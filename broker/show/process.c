@@ -29,7 +29,10 @@ static bool is_nobody(uint64_t pid)
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
-/* Adds the process's state to a session. start: start time of its process; 0: the broker could not read the time. */
+/*
+ * Adds the state of the session's process to the session. start: start time of the process as the broker knows it; 0:
+ * the broker could not read the time.
+ */
 static void process_add(json_t *session, uint64_t start)
 {
 	uint64_t pid = (uint64_t)json_integer_value(json_object_get(session, "pid"));
@@ -49,8 +52,8 @@ static void process_add(json_t *session, uint64_t start)
 }
 
 /*
- * Returns true if the broker's pids are valid in this pid namespace. Also true for a dead broker, for which this is
- * not known; then only the start times are compared.
+ * Returns true if the broker's pids are valid in this pid namespace. Also returns true for a dead broker, of which this
+ * is not known; then only the start times are compared.
  */
 static bool broker_is_near(const struct shown *shown)
 {

@@ -12,9 +12,12 @@
 
 #include "read.h"
 
-#define PROCESSES_MAX 4096 /* limit of sessions that are looked up, because a file may claim any number */
+#define PROCESSES_MAX 4096 /* largest number of sessions that are looked up, because a file may claim any number */
 
-/* Sets "process" to "running", "stopped", "no main thread" (other threads run), "zombie" or "gone". */
+/*
+ * Adds the keys to each session in shown->text. "process" is "running", "stopped", "no main thread" (other threads
+ * run), "zombie" or "gone".
+ */
 void processes_add(struct shown *shown);
 
 #endif

@@ -16,7 +16,7 @@ struct followed_key {
 struct followed {
 	struct followed_key key;
 	struct history      history;
-	bool                seen; /* the current look has a row for it; if not, it is freed */
+	bool                seen; /* the current look has a row for this history; if not, the history is freed */
 	UT_hash_handle      hh;
 };
 

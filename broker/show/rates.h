@@ -15,7 +15,7 @@
 
 #include "read.h"
 
-#define HISTORY_MAX 40 /* values of a history */
+#define HISTORY_MAX 40 /* number of values that a history keeps */
 
 /* The last values of one quantity. All zeroes: empty. */
 struct history {
@@ -27,13 +27,13 @@ enum rate { RATE_CREATES, RATE_ACQUIRES, RATE_BYTES, RATES };
 
 struct followed;
 
-/* All zeroes to begin with. */
+/* The rates and histories of one broker. All zeroes at the beginning. */
 struct rates {
-	uint64_t         pid, start_time; /* of the broker */
-	uint64_t         counted[RATES];  /* the counters at the last look */
+	uint64_t         pid, start_time; /* pid and start time of the broker */
+	uint64_t         counted[RATES];  /* values of the counters at the last look */
 	double           looked;          /* time of the last look, in seconds */
-	bool             known;           /* counted and looked are set */
-	struct history   history[RATES];  /* values per second */
+	bool             known;           /* `counted` and `looked` are valid */
+	struct history   history[RATES];  /* histories of the rates, in units per second */
 	struct followed *followed; /* hash table of the histories of devices, sessions and buffers of the last look */
 };
 

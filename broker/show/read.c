@@ -17,9 +17,9 @@
 #include "common/size.h"
 #include "records.h"
 
-#define TRIES     20  /* attempts to read a header or record that the broker may be writing */
-#define TORN_MAX  128 /* limit of records that are read again; a broker writes fewer at a time */
-#define CHUNK     256 /* records in one read */
+#define TRIES     20  /* largest number of attempts to read a header or record that the broker may be writing */
+#define TORN_MAX  128 /* largest number of records that are read again; a broker writes fewer at a time */
+#define CHUNK     256 /* number of records that one pread(2) reads */
 
 static void nap(void)
 {
@@ -52,7 +52,10 @@ static int length_check(const char *instance, const struct status_header *header
 			 owner);
 }
 
-/* Returns 0 if the header can be used; -EAGAIN, without an error message, if it is not whole now; or another error. */
+/*
+ * Returns 0 if the header can be used; -EAGAIN, without an error message, if the header is not whole now; or another
+ * negative errno with the error message set.
+ */
 static int header_check(const char *instance, const struct status_header *header, uid_t owner)
 {
 	if (header->magic != STATUS_MAGIC)
@@ -70,8 +73,8 @@ static int header_check(const char *instance, const struct status_header *header
 }
 
 /*
- * Gets the header or record at `offset` from the file's copy, which has what the broker wrote last, or was writing
- * when it was killed. Returns false if the copy is of something else.
+ * Sets bytes to the header or record at `offset`, as the file's copy has it: the copy has what the broker wrote last,
+ * or was writing when it was killed. Returns false if the copy is of something else.
  */
 static bool read_copy(int fd, uint64_t offset, void *bytes, size_t size)
 {
@@ -85,7 +88,7 @@ static bool read_copy(int fd, uint64_t offset, void *bytes, size_t size)
 	return true;
 }
 
-/* Reads the header, or the copy of it if only the copy is whole. Returns false if the file is too short. */
+/* Reads the header, or its copy if only the copy is whole. Returns false if the file is too short. */
 static bool read_whole_header(int fd, struct status_header *header)
 {
 	struct status_header copy;
@@ -173,7 +176,7 @@ static int read_chunk(struct reading *reading, uint64_t first, uint64_t count)
 	return error;
 }
 
-/* Reads records that were not whole again, a few times, because the broker may have been writing them. */
+/* Reads those records again, a few times, that were not whole, because the broker may have been writing them. */
 static int read_torn(struct reading *reading)
 {
 	int error = 0;
@@ -217,8 +220,8 @@ static int read_records(struct shown *shown, int fd)
 /* ---- whose it is, and how its broker does ---- */
 
 /*
- * Returns whether the broker is running, stopped or dead. Only the lock shows that it is alive, because its pid may
- * not be valid in this pid namespace.
+ * Returns the state of the broker: running, stopped or dead. Only the lock shows that the broker is alive, because its
+ * pid may not be valid in this pid namespace.
  */
 static enum shown_state state_of(const struct status_header *header, int fd)
 {

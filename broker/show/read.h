@@ -22,7 +22,8 @@
 #include "common/name.h"
 #include "broker/status/status.h"
 
-#define SHOW_OTHERS_MAX (8u << 20) /* limit of bytes of records in another user's file: some 30,000 buffers */
+/* largest size of all records in another user's file, in bytes: some 30,000 buffers */
+#define SHOW_OTHERS_MAX (8u << 20)
 
 enum shown_state { SHOWN_RUNNING, SHOWN_STOPPED, SHOWN_DEAD, SHOWN_UNREADABLE };
 
@@ -30,9 +31,10 @@ enum shown_state { SHOWN_RUNNING, SHOWN_STOPPED, SHOWN_DEAD, SHOWN_UNREADABLE };
 struct shown {
 	char                 instance[INSTANCE_SIZE];
 	enum shown_state     state;
-	uid_t                owner;   /* owner of the file */
-	bool                 trusted; /* only root, the broker's own user or the caller could have written the file */
-	bool                 partial; /* from the broker, which left out counters and what this user may not see */
+	uid_t                owner;   /* uid of the file's owner */
+	bool                 trusted; /* true: only root, the broker's own user or the caller could have written the file */
+	/* true: the status is from the broker, which left out counters and what this user may not see */
+	bool                 partial;
 	struct status_header header;
 	json_t              *text;                /* header and records as a JSON object (records.h) */
 	union status_record *records;             /* array of the records that were whole */
@@ -51,7 +53,10 @@ const char *shown_state_name(enum shown_state state);
  */
 int shown_read(struct shown *shown, const char *instance);
 
-/* Reads an answer of a running broker from the caller's own file. Returns as shown_read() does. */
+/*
+ * Reads a status that a running broker sent, which the caller has written to its own file. Returns as shown_read()
+ * does.
+ */
 int shown_read_answer(struct shown *shown, const char *instance, int fd);
 
 /* Reads the status file from a descriptor. Returns as shown_read() does. */

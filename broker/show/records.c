@@ -13,8 +13,10 @@
 #include "device/device.h"
 #include "views.h"
 
-#define LISTED_MAX  1024  /* limit of listed holders of a buffer, and buffers of a session; counts include all */
-#define WAITED_FOR_MAX 64 /* limit of listed holders of an unused buffer's allocation: many may have equal lists */
+/* largest number of listed holders of a buffer, and of listed buffers of a session; counts include all */
+#define LISTED_MAX  1024
+/* largest number of listed holders of an unused buffer's allocation: many may have equal lists */
+#define WAITED_FOR_MAX 64
 
 #define NUMBER(value) ((json_int_t)(value))
 #define ENDS(text)    (memchr(text, 0, sizeof(text)) != NULL)
@@ -55,10 +57,11 @@ bool record_is_good(const union status_record *record)
 struct joined {
 	struct views views;
 	uint64_t     used[DEVICE_MAX]; /* by index of the device: bytes of memory that buffers take */
-	size_t       left; /* steps left for all lists; a limit, because forged records might need very many */
+	/* number of steps that are left for all lists; limited, because forged records might need very many */
+	size_t       left;
 };
 
-/* Adds up the memory that buffers take on each device. */
+/* Sets joined->used: adds up the memory that buffers take on each device. */
 static void count_used(struct joined *joined)
 {
 	const struct view *buffers = &joined->views.view[BUFFERS];
@@ -100,8 +103,8 @@ static bool list_goes_on(struct joined *joined, const json_t *list, size_t most)
 }
 
 /*
- * Returns the holders of a buffer, for which a drain waits: the mappings of its grants, or all mappings on its
- * allocation.
+ * Returns an array of the holders of a buffer, for which a drain waits: the mappings of its grants, or all mappings of
+ * its allocation. range: the range of the view that has them.
  */
 static json_t *holders_json(struct joined *joined, const struct view *view, struct range range)
 {
@@ -147,7 +150,7 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 			 holders_json(joined, view, range));
 }
 
-/* Returns the indexes of the devices on which a session has mappings. */
+/* Returns an array of the indexes of the devices on which a session has mappings. mappings: as for holds_json(). */
 static json_t *devices_json(struct joined *joined, struct range mappings)
 {
 	bool seen[DEVICE_MAX] = { false };
@@ -165,7 +168,10 @@ static json_t *devices_json(struct joined *joined, struct range mappings)
 	return list;
 }
 
-/* Returns the names of the buffers that a session has grants of: of each of its mappings, given by a range of rows. */
+/*
+ * Returns an array of the names of the buffers that a session has grants of. mappings: the session's mappings, as a
+ * range of the view OF_SESSION.
+ */
 static json_t *holds_json(struct joined *joined, struct range mappings)
 {
 	const struct view *grants = &joined->views.view[OF_MAPPING];
@@ -185,7 +191,7 @@ static json_t *holds_json(struct joined *joined, struct range mappings)
 	return list;
 }
 
-/* Returns the rank; NULL: the process reported none. */
+/* Returns a process's rank as a JSON number; NULL: the process reported none. rank: as in struct status_session. */
 static json_t *rank_json(uint32_t rank)
 {
 	return rank ? json_integer((json_int_t)rank - 1) : NULL;
@@ -241,7 +247,7 @@ static json_t *timeline_json(struct joined *joined, const union status_record *r
 	return object;
 }
 
-/* Sets "session" of a wait, and "pid" and "rank" if the record of the session exists. */
+/* Sets "session" in the object of a wait to the id, and "pid" and "rank" if the record of the session exists. */
 static void waiter_set(const struct joined *joined, json_t *object, uint64_t id)
 {
 	const union status_record *session = view_one(&joined->views.view[SESSIONS], id);
@@ -314,7 +320,7 @@ static json_t *counters_json(const struct counters *counters)
 	return object;
 }
 
-/* Returns the buckets of a histogram that are not empty, with their bounds as keys. */
+/* Returns an object with those buckets of a histogram that are not empty, with their bounds as keys. */
 static json_t *buckets_json(const struct status_histogram *histogram)
 {
 	json_t *object = json_object();
@@ -366,7 +372,7 @@ static json_t *waits_json(struct joined *joined)
 	return waits;
 }
 
-/* Returns the job; NULL: the broker has none. */
+/* Returns an object with the broker's job; NULL: the broker has none. */
 static json_t *job_json(const struct view *view)
 {
 	const struct status_job *job = view->count ? &view->at[0]->job : NULL;

@@ -12,7 +12,8 @@
 #include "client/trust.h"
 #include "common/socket.h"
 
-unsigned refresh_seconds = 5; /* the broker waits 200 ms for answers, and may be waiting for an earlier round's */
+/* more than the broker takes: it waits 200 ms for answers, and may first wait for those of an earlier round */
+unsigned refresh_seconds = 5;
 
 static int ask(struct gpub_client *client, const struct shown *shown)
 {

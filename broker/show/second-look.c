@@ -18,7 +18,9 @@ static bool same_request(const struct status_request *one, const struct status_r
 	return one->kind == other->kind && one->since == other->since && one->generation == other->generation;
 }
 
-/* Returns true if a wait or request made no progress: both looks have it, and its timeline has the same value. */
+/*
+ * Returns true if a wait or request made no progress: both looks have its record, and its timeline has the same value.
+ */
 static bool is_in_both(const struct views *views, const struct views *others, const union status_record *wait)
 {
 	bool stream = wait->type == TRACKED_WAIT;
@@ -39,7 +41,7 @@ static bool is_in_both(const struct views *views, const struct views *others, co
 	return false;
 }
 
-/* Marks a session as partial, because what it waits for now is not known. */
+/* Marks a session as partial, because the process's present waits are not known. */
 static void doubt(const struct views *views, uint64_t session)
 {
 	union status_record *record = (union status_record *)view_one(&views->view[SESSIONS], session);

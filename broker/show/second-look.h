@@ -15,9 +15,9 @@
 #include "broker/status/format.h"
 
 /*
- * Marks sessions in `records`, of the second look, and drops waits whose timeline has advanced by setting their type
- * to TRACKED_NONE. before: the records of the first look; NULL: there was none, and all sessions are marked. Returns
- * 0, or -ENOMEM with the error message set.
+ * Marks sessions in `records`, which are those of the second look, as partial, and drops waits whose timeline has
+ * advanced by setting the type of their records to TRACKED_NONE. before: the records of the first look; NULL: there was
+ * none, and all sessions are marked. Returns 0, or -ENOMEM with the error message set.
  */
 int looks_compare(union status_record *records, size_t count, const union status_record *before, size_t before_count);
 

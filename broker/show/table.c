@@ -15,7 +15,7 @@
 #include "common/size.h"
 
 #define NUMBER_MAX 21  /* bytes of a 64-bit number in decimal, with the NUL */
-#define HOLDERS_MAX 64 /* limit of lines with holders of one buffer */
+#define HOLDERS_MAX 64 /* largest number of lines with holders of one buffer */
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -203,7 +203,10 @@ static void print_drains(const struct grid *buffers)
 	}
 }
 
-/* Returns true if the user has a quota that has a column. Others, such as of greetings, all users have by default. */
+/*
+ * Returns true if the user has a quota that a column shows. Other quotas, such as that of greetings, all users have by
+ * default.
+ */
 static bool user_is_bounded(const json_t *user)
 {
 	for (size_t i = 0; i < columns_count; i++)
@@ -246,7 +249,10 @@ static bool is_filtered(const struct selection *selection)
 	return selection->of_user || selection->of_device || selection->of_holder;
 }
 
-/* Returns true if the table is to be printed: it is selected, and has rows that filters and options ask for. */
+/*
+ * Returns true if the table is to be printed: the selection has columns of it, and it has rows that the filters and
+ * options ask for.
+ */
 static bool table_matters(enum table_kind table, const json_t *rows, const struct table_options *options)
 {
 	const struct selection *selection = &options->selection;
@@ -384,7 +390,7 @@ static void print_holders(const struct paper *paper, const json_t *buffer)
 		print_line(paper, TONE_PLAIN, "  %-11s %llu more", "and by", (unsigned long long)(count - listed));
 }
 
-/* The name is printed whole, even if it is longer than a line. */
+/* Prints the buffer's name whole, even if it is longer than a line. */
 void table_whole_buffer(const json_t *buffer, const struct paper *paper)
 {
 	char text[CELL_MAX];
@@ -443,7 +449,7 @@ void table_list_add(json_t *rows, const struct shown *shown)
 	json_array_append_new(rows, row);
 }
 
-/* broker-status.c prints on stderr why a broker cannot be read. */
+/* Does not say why a broker cannot be read: broker-status.c prints that on stderr. */
 int table_list_show(const json_t *rows, const struct table_options *options)
 {
 	struct grid grid;

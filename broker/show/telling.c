@@ -10,7 +10,7 @@
 
 struct telling_node {
 	struct process_seen seen;
-	bool                looked, named; /* looked: seen is set; named: a line has named the process */
+	bool                looked, named; /* looked: the member `seen` is set; named: a line has named the process */
 };
 
 /* ---- the line ---- */
@@ -69,7 +69,7 @@ static bool numbers_are_known(const struct telling *telling)
 	return telling->why->live && telling->why->look;
 }
 
-/* Looks once for each process, so that all lines agree. */
+/* Looks at each process only once, so that all lines agree. */
 struct process_seen telling_look(struct telling *telling, const struct status_session *session)
 {
 	struct telling_node *node;
@@ -103,7 +103,7 @@ void tell_process(struct telling *telling, const struct status_session *session)
 		telling->nodes[node].named = true;
 }
 
-/* Session 0 is the broker itself, which creates the buffers that were declared at its start. */
+/* For session 0 names the broker itself, which creates the buffers that were declared at its start. */
 void tell_waiter(struct telling *telling, uint64_t id)
 {
 	const struct status_session *session = telling_session(telling, id);
@@ -139,7 +139,7 @@ uint64_t wait_since_of(const union status_record *wait)
 	return wait->type == TRACKED_WAIT ? wait->wait.since : wait->request.since;
 }
 
-/* Returns true if a request for memory is to enlarge an existing buffer; false: it is to create one. */
+/* Returns true if a request for memory is to enlarge an existing buffer, false if it is to create a buffer. */
 static bool grows(const struct telling *telling, const struct status_request *request)
 {
 	const struct status_buffer *buffer = telling_buffer(telling, request->generation);

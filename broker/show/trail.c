@@ -40,7 +40,7 @@ static int compare(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-/* Reads all whole events whose number is at most `most`. Returns the number of the newest. */
+/* Reads all whole events of the ring whose number is at most `most`. Returns the number of the newest of them. */
 static uint64_t read_ring(struct trail *trail, int fd, uint64_t most)
 {
 	ssize_t got = pread(fd, trail->events, sizeof trail->events, STATUS_RING);
@@ -112,7 +112,10 @@ static void add_text(json_t *object, const char *key, const char *text)
 	json_object_set_new(object, key, json_string(text));
 }
 
-/* Adds a process as an object. jansson also frees a value that it cannot add: without memory, only a key is missing. */
+/*
+ * Adds an object for a process under the key. jansson also frees a value that it cannot add: if there is no memory,
+ * only a key is missing.
+ */
 static void add_party(json_t *object, const char *key, uint64_t session, uint32_t pid, uint32_t uid)
 {
 	json_t *party = json_object();

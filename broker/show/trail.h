@@ -14,7 +14,7 @@
 
 #include "broker/status/format.h"
 
-#define TRAIL_VERSION 1 /* of the keys of trail_json() and their meaning; not raised if keys are added */
+#define TRAIL_VERSION 1 /* version of the keys of trail_json() and their meaning; not raised if keys are added */
 
 struct trail {
 	struct status_event events[STATUS_EVENTS]; /* the events that were whole, the oldest first */
@@ -22,8 +22,9 @@ struct trail {
 };
 
 /*
- * Reads the ring of a status file. instance: for the error message. Returns 0, or a negative errno with the error
- * message set: -EAGAIN if the file is not a status file, or not yet; -EBADMSG if its format is of another version.
+ * Reads the ring of the status file fd into *trail. instance: the broker's name, for error messages. Returns 0, or a
+ * negative errno with the error message set: -EAGAIN if the file is not a status file, or not one yet; -EBADMSG if its
+ * format is of another version.
  */
 int trail_read(struct trail *trail, const char *instance, int fd);
 

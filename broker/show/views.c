@@ -13,7 +13,7 @@ static uint64_t key_of(const struct view *view, const union status_record *recor
 	return key;
 }
 
-/* Sets rest[] to the numbers by which records with equal keys are sorted. */
+/* Sets rest[] to the two numbers by which records with equal keys are sorted. */
 static void rest_of(const struct view *view, const union status_record *record, uint64_t rest[2])
 {
 	rest[0] = rest[1] = 0;
@@ -177,7 +177,10 @@ static void view_add_up(const struct views *views, struct view *view)
 	view->before[view->count] = sums;
 }
 
-/* Makes one view. It is empty for the functions that are called here, until it is complete. */
+/*
+ * Makes the view with the index `which`. Until the view is complete, it is empty for the functions that are called
+ * here.
+ */
 static bool view_make(struct views *views, int which, const union status_record *records, size_t count)
 {
 	size_t most = count_of(which, records, count);

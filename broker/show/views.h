@@ -17,7 +17,7 @@
 /* Sums over mappings, or over the mappings of grants. */
 struct sums {
 	uint64_t orphaned; /* number of orphaned mappings */
-	uint64_t bytes;    /* of the mappings */
+	uint64_t bytes;    /* bytes of the mappings */
 	uint64_t grants;   /* number of grants under the mappings */
 };
 
@@ -33,20 +33,20 @@ struct view {
  * view. A view depends only on views before it in this list.
  */
 enum {
-	DEVICES,       /* by index */
-	USERS,         /* by uid */
-	SESSIONS,      /* by id */
-	BUFFERS,       /* by generation */
-	MAPPINGS,        /* by id */
-	GRANTS,          /* by generation of the buffer */
-	OF_MAPPING,      /* all grants, sorted by the id of their mapping */
+	DEVICES,       /* devices, by index in the broker */
+	USERS,         /* users, by uid */
+	SESSIONS,      /* sessions, by id */
+	BUFFERS,       /* buffers, by generation */
+	MAPPINGS,      /* mappings, by id */
+	GRANTS,        /* grants, by generation of their buffer */
+	OF_MAPPING,    /* all grants, sorted by the id of their mapping */
 	OF_SESSION,    /* all mappings, sorted by the id of their session */
 	OF_ALLOCATION, /* all mappings, sorted by the serial of their allocation */
-	TIMELINES,     /* by generation of the buffer */
-	WAITS,         /* waits of streams, by id of the session */
-	REQUESTS,      /* by id of the session */
-	ADDRESSES,
-	JOBS,
+	TIMELINES,     /* timelines, by generation of their buffer */
+	WAITS,         /* waits of streams, by id of their session */
+	REQUESTS,      /* requests that wait, by id of their session */
+	ADDRESSES,     /* the broker's address */
+	JOBS,          /* the broker's job */
 	TIMES,         /* histograms, by enum histogram_id */
 	VIEWS
 };
@@ -55,12 +55,12 @@ struct views {
 	struct view view[VIEWS];
 };
 
-/* The indexes begin to end - 1 of a view. */
+/* A range of a view: the indexes from `begin` to end - 1. */
 struct range {
 	size_t begin, end;
 };
 
-/* Makes all views. Returns false if there is no memory; call views_free() in either case. */
+/* Makes all views of the records. Returns false if there is no memory; the caller calls views_free() in either case. */
 bool views_make(struct views *views, const union status_record *records, size_t count);
 void views_free(struct views *views);
 
@@ -76,7 +76,7 @@ const union status_record *view_one(const struct view *view, uint64_t key);
 /* Returns the range of all records with the key. */
 struct range view_range(const struct view *view, uint64_t key);
 
-/* Returns the sums over a range. */
+/* Returns the sums over the records in a range of the view. */
 struct sums  view_sums(const struct view *view, struct range range);
 
 /* Returns the mapping of a grant, or NULL. */

@@ -26,11 +26,11 @@
 #include "process.h"
 #include "rates.h"
 
-#define TEXT_MAX    1024 /* bytes of a line with the NUL: no terminal is wider */
+#define TEXT_MAX    1024 /* size of a line in bytes, with the NUL: no terminal is wider */
 #define HISTORY     10   /* width of a history in the head, in characters */
 #define ROW_HISTORY 8    /* width of a history in a row, in characters */
-#define DEVICES_MAX 4    /* limit of lines for devices; another limit is a quarter of the screen */
-#define NO_KEYS_MAX 8    /* after more successive reports of a key without a key, the terminal counts as gone */
+#define DEVICES_MAX 4    /* largest number of lines for devices; another limit is a quarter of the screen */
+#define NO_KEYS_MAX 8    /* after more reports in a row of a key that cannot be read, the terminal counts as gone */
 
 static const enum table_kind tabs[] = { TABLE_SESSIONS, TABLE_BUFFERS, TABLE_USERS };
 
@@ -40,13 +40,16 @@ struct watch {
 	const char      *instance;
 	struct selection selection;
 	struct shown     shown; /* the last status that could be read */
-	char             trouble[ERROR_TEXT_MAX]; /* why the status cannot be read now; "": it can */
+	char             trouble[ERROR_TEXT_MAX]; /* why the status cannot be read now; "": it can be read */
 	struct rates     rates;
 	unsigned         tab;               /* index in tabs of the table that is shown */
-	size_t           first, rows, room; /* index of the top row; number of all rows; number of rows that fit */
-	int              line;              /* line of the screen that put() writes next */
-	bool             utf8, color, paused, ended; /* ended: the user quits */
-	unsigned         seconds, no_keys;           /* interval of looks; successive reports of a key without a key */
+	/* index of the row at the top; number of all rows; number of rows that fit on the screen */
+	size_t           first, rows, room;
+	int              line;              /* number of the line of the screen that put() writes next */
+	/* utf8, color: what the terminal can show; paused: no looks are taken; ended: the user has quit */
+	bool             utf8, color, paused, ended;
+	/* interval of looks in seconds; number of reports in a row of a key that could not be read */
+	unsigned         seconds, no_keys;
 };
 
 /* ---- signals ---- */
@@ -60,7 +63,10 @@ static void on_signal(int number)
 
 static const int fatal[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
-/* Handles signals that end the program, and blocks them except during ppoll(2). *before gets the former mask. */
+/*
+ * Installs handlers of the signals that end the program, and blocks these signals except during ppoll(2). Sets *before
+ * to the former mask.
+ */
 static void signals_take(sigset_t *before)
 {
 	struct sigaction action = { .sa_handler = on_signal };

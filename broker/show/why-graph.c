@@ -50,7 +50,7 @@ const union status_record *why_creator(const struct why_graph *graph, const char
 	return found ? *found : NULL;
 }
 
-/* Both views have only mappings whose session exists (views.h), so why_holder() finds it. */
+/* Both views have only mappings whose session exists (views.h), so why_holder() finds the session. */
 struct holders why_holders(const struct views *views, const struct status_buffer *buffer)
 {
 	struct holders holders = { .views = views, .view = &views->view[GRANTS] };
@@ -138,8 +138,8 @@ static bool says_too_little(const struct status_session *session)
 }
 
 /*
- * Adds the edge of a stream's wait, to the session that writes the timeline. Returns false if the wait may end
- * without another known session. If the session is the timeline's own writer, adds no edge and returns true.
+ * Adds an edge from a session whose stream waits to the session that writes the timeline. Returns false if the wait may
+ * end without another known session. If the session is the timeline's own writer, adds no edge and returns true.
  */
 static bool edge_of_wait(struct adding *adding, const struct status_wait *wait)
 {
@@ -199,14 +199,17 @@ static bool edges_make(struct why_graph *graph)
 
 /* ---- circles ---- */
 
-/* The search for circles: nodes are removed until each remaining one has an edge from and to remaining ones. */
+/*
+ * State of the search for circles, which removes nodes until each node that is left has an edge from and to others that
+ * are left.
+ */
 struct peeling {
 	struct why_graph *graph;
 	size_t            nodes;             /* number of all nodes */
-	bool             *alive;             /* by node: it is not removed */
-	uint32_t         *out, *in;          /* by node: number of its edges to and from nodes that are alive */
+	bool             *alive;             /* by node: the node is not removed */
+	uint32_t         *out, *in;          /* by node: number of its edges to, and from, nodes that are not removed */
 	size_t           *back, *back_first; /* edges sorted by `to`; by node: index in back of the first edge to it */
-	uint32_t         *queue;             /* removed nodes whose edges are still counted in out and in */
+	uint32_t         *queue;             /* removed nodes whose edges are still counted in `out` and `in` */
 	size_t            queued;
 	uint32_t         *seen; /* by node: number of the latest walk of circle_find() that passed it */
 };
@@ -256,7 +259,10 @@ static size_t edge_on(struct peeling *peeling, uint32_t node)
 	return *i;
 }
 
-/* Follows edge_on() from the node until a node repeats. Returns that node, which is in a circle. */
+/*
+ * Follows edge_on() from the node until a node comes a second time. Returns this node, which is in a circle. walk:
+ * number of this walk, which is noted for each node passed.
+ */
 static uint32_t circle_find(struct peeling *peeling, uint32_t node, uint32_t walk)
 {
 	while (peeling->seen[node] != walk) {
@@ -266,7 +272,7 @@ static uint32_t circle_find(struct peeling *peeling, uint32_t node, uint32_t wal
 	return node;
 }
 
-/* Returns the lowest node of the circle that `start` is in. */
+/* Returns the lowest node of the circle that the node `start` is in. */
 static uint32_t circle_lowest(struct peeling *peeling, uint32_t start)
 {
 	uint32_t node = start, lowest = start;
@@ -333,9 +339,9 @@ static void back_fill(struct peeling *peeling)
 }
 
 /*
- * Removes nodes that may make progress. It is not known which of its waits a session's streams have reached, so a
- * node is in a deadlock only if every one of its waits leads to a node in the deadlock: nodes that are open or have
- * no edges are removed, and all nodes with an edge to a removed node.
+ * Removes the nodes that may make progress: nodes that are open or have no edges, and then all nodes with an edge to a
+ * removed node. It is not known which of its waits a session's streams have reached, so a node is in a deadlock only if
+ * every one of its waits leads to a node in the deadlock.
  */
 static void drop_who_may_go_on(struct peeling *peeling)
 {

@@ -14,38 +14,48 @@
 #include "views.h"
 
 struct why_edge {
-	uint32_t                   from, to; /* nodes */
-	const union status_record *wait;     /* the wait: a TRACKED_WAIT or a TRACKED_REQUEST */
+	uint32_t                   from, to; /* node that waits; node that it waits for */
+	const union status_record *wait;     /* record of the wait: a TRACKED_WAIT or a TRACKED_REQUEST */
 };
 
 struct why_graph {
 	const struct views        *views;
-	struct why_edge           *edges; /* array, sorted by from; the edges of a node are in the order of its waits */
+	/* array, sorted by `from`; the edges of a node are in the order of its waits */
+	struct why_edge           *edges;
 	size_t                     count, room; /* number of edges; entries that the array has memory for */
-	size_t                    *first;  /* by node: index of its first edge; the entry after the last node: count */
-	size_t                    *circle; /* indexes of all circles' edges: circle by circle, from the lowest node */
+	/* by node: index of its first edge in `edges`; the entry after the last node is `count` */
+	size_t                    *first;
+	/* indexes in `edges` of the edges of all circles: circle by circle, from the lowest node */
+	size_t                    *circle;
 	size_t                     circle_edges; /* number of entries in circle */
 	bool                      *open;   /* by node: the session may go on without the sessions that it waits for */
 	size_t                    *on;     /* by node: for a node in a circle, the index of its edge in the circle */
-	uint32_t                  *circle_of; /* by node: number of its circle, from 1; 0: none */
+	uint32_t                  *circle_of; /* by node: number of the circle that the node is in, from 1; 0: none */
 	uint32_t                   circles;   /* number of circles */
 	const union status_record **creates;  /* array of the creates that wait, sorted by name */
 	size_t                     creates_count;
-	size_t                     budget; /* steps left for making edges of drains */
+	size_t                     budget; /* number of steps that are left for making edges of drains */
 };
 
-/* Makes edges and circles. Returns false if there is no memory; call why_graph_free() in either case. */
+/*
+ * Makes the edges and circles. records: number of records in the views. Returns false if there is no memory; the caller
+ * calls why_graph_free() in either case.
+ */
 bool why_graph_make(struct why_graph *graph, const struct views *views, size_t records);
 void why_graph_free(struct why_graph *graph);
 
 /* ---- what a wait is for ---- */
 
-/* Returns the timeline that a stream waits for. NULL: missing, or the wait is over: value reached, timeline ended. */
+/*
+ * Returns the timeline that a stream waits for. NULL: its record is missing, or the wait is over, because the value is
+ * reached or the timeline has ended.
+ */
 const struct status_timeline *why_awaited(const struct views *views, const struct status_wait *wait);
 
 /*
- * Returns true if the wait at index wait - 1 of WAITS is of the same session, for the same timeline, and not over.
- * Its value is not larger, so this wait needs no explanation of its own.
+ * Returns true if the wait at the index wait - 1 of the view WAITS is of the same session and the same timeline as the
+ * wait at the index `wait`, and not over. Its value is not larger, so the wait at `wait` needs no explanation of its
+ * own.
  */
 bool why_repeats(const struct views *views, size_t wait);
 

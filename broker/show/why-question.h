@@ -19,16 +19,17 @@
 struct why {
 	const union status_record *records;
 	size_t                     count;
-	const char                *about;  /* a buffer's name or a pid; NULL: everything that waits */
-	bool                       live;   /* the broker lives; false: records of a dead broker */
+	const char                *about;  /* the buffer's name or the pid to explain; NULL: everything that waits */
+	bool                       live;   /* true: the broker lives; false: the records are those of a dead broker */
 	uint64_t                   now_ms; /* the time, in milliseconds since 1970 */
 	void (*look)(uint64_t pid, struct process_seen *seen); /* process_look(); NULL: pids are not valid here */
-	void (*say)(void *context, const char *line);          /* gets each line: printable ASCII, without a newline */
+	/* called with each line, in printable ASCII without a newline */
+	void (*say)(void *context, const char *line);
 	void *context; /* the first argument of say() */
 };
 
 struct why_found {
-	size_t   lines;     /* number of lines passed to say(), except the one that nothing waits */
+	size_t   lines;     /* number of lines passed to say(), except a line that nothing waits */
 	unsigned deadlocks; /* number of deadlocks that were reported */
 };
 

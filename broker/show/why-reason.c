@@ -24,8 +24,8 @@ static bool tell_stopped(struct telling *telling, const struct status_session *s
 }
 
 /*
- * If the process is dead, stopped or cut off, adds that and what to do, and returns true: its own waits do not matter
- * then. For a dead process the broker's record is used before /proc, because the broker knows more.
+ * If the session's process is dead, stopped or cut off, adds that and what to do, and returns true: the process's own
+ * waits do not matter then. For a dead process the broker's record is used before /proc, because the broker knows more.
  */
 static bool tell_end(struct telling *telling, const struct status_session *session)
 {
@@ -56,7 +56,7 @@ static const char *runs(struct telling *telling, const struct status_session *se
 	return telling_look(telling, session).headless ? "runs, without its main thread, which has ended," : "runs";
 }
 
-/* Returns true if the line has followed the session already. */
+/* Returns true if the line has followed the session with the id already. */
 static bool is_followed(const struct telling *telling, uint64_t session)
 {
 	for (unsigned i = 0; i < telling->hops; i++)
@@ -218,7 +218,10 @@ static void tell_taken(struct telling *telling, uint64_t device, const struct ta
 	    size_format(taken->largest->allocated, largest), taken->largest->name);
 }
 
-/* Adds the draining buffers of the device, whose memory will come back; if there are none, the live buffers. */
+/*
+ * Adds the draining buffers of the create's device, whose memory will come back; if there are none, adds the live
+ * buffers.
+ */
 static void tell_memory(struct telling *telling, const struct status_request *create)
 {
 	static const struct taken none;

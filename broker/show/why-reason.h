@@ -16,7 +16,7 @@ void tell_reason(struct telling *telling, const union status_record *wait);
 /* Adds what the session's process does or waits for, after tell_process() has added the process. */
 void tell_state(struct telling *telling, const struct status_session *session);
 
-/* Adds what the process does, after its name, for a session that has not answered INQUIRE. */
+/* For a session that has not answered INQUIRE: adds what the session's process does, after the process's name. */
 void tell_silent(struct telling *telling, const struct status_session *session);
 
 /* Adds which processes keep the memory of an unlinked buffer. waiter: id of the session that waits; 0: none. */

@@ -31,7 +31,10 @@ static void tell_link(struct telling *telling, const struct why_edge *edge)
 	tell(telling, edge->wait->type == TRACKED_WAIT ? " writes" : " uses");
 }
 
-/* Returns when the deadlock was complete: the time at which its latest wait began. */
+/*
+ * Returns the time at which a deadlock was complete, when its latest wait began. first, end: range of its edges in
+ * graph->circle.
+ */
 static uint64_t circle_since(const struct why_graph *graph, size_t first, size_t end)
 {
 	uint64_t since = 0;
@@ -67,7 +70,7 @@ static void say_circle(struct telling *telling, unsigned number, size_t first, s
 
 /* ---- what is asked about ---- */
 
-/* Returns the pid that the text is; 0: the text is no pid. */
+/* Parses a pid; 0: the text is no pid. */
 static uint64_t pid_of(const char *about)
 {
 	size_t digits = strspn(about, "0123456789");
@@ -169,7 +172,7 @@ static void say_waits(struct telling *telling)
 	}
 }
 
-/* Explains the unlinked buffers of the name why->about, if no request waits for one. */
+/* Explains the draining buffers with the name why->about, if no request waits for one of them. */
 static void say_draining(struct telling *telling)
 {
 	const struct view *buffers = &telling->views.view[BUFFERS];
@@ -185,7 +188,7 @@ static void say_draining(struct telling *telling)
 	}
 }
 
-/* Says what the process why->about does, if it waits for nothing. */
+/* Says what the process with the pid why->about does, if it waits for nothing. */
 static void say_process(struct telling *telling)
 {
 	const struct view *sessions = &telling->views.view[SESSIONS];
@@ -200,7 +203,7 @@ static void say_process(struct telling *telling)
 		}
 }
 
-/* Lists the sessions that have not answered INQUIRE, because their unknown waits may be the cause of others. */
+/* Lists the sessions that have not answered INQUIRE, because their unknown waits may be the cause of other waits. */
 static void say_silent(struct telling *telling)
 {
 	const struct view *sessions = &telling->views.view[SESSIONS];
