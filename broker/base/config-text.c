@@ -31,7 +31,7 @@ static const struct config_message messages[] = {
 };
 
 /*
- * Returns our format in place of a format of libconfuse, or `format` itself if we have none. Both take the same
+ * Returns our format that replaces a format of libconfuse, or `format` itself if none does. Both formats take the same
  * arguments.
  */
 __attribute__((format_arg(1))) static const char *message_for(const char *format)

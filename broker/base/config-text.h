@@ -12,7 +12,7 @@
 
 #include <confuse.h>
 
-/* One message of libconfuse and ours in place of it: printf formats for the same arguments. */
+/* A message of libconfuse, and our message that replaces it: printf formats for the same arguments. */
 struct config_message {
 	const char *theirs, *ours;
 };

@@ -59,7 +59,7 @@ struct broker {
 	struct inquiry      *inquiry;
 	struct create_queues *creates; /* queues of the creates that wait for memory */
 	struct status       *status;
-	struct events       *events;    /* NULL: events are neither logged nor kept */
+	struct events       *events;    /* log and ring of events; NULL: events are neither logged nor kept */
 	struct tracking      *tracking; /* objects that the status file shows, and which of them changed */
 	struct broker_config *config;   /* what the program chose at its start; declared in core/broker.h */
 	struct core         *core;
@@ -70,7 +70,8 @@ struct broker {
 	bool                 stopping;
 	bool                 changed;     /* a part changed in this pass; core/broker.c clears the flag once a pass */
 	bool                 unpublished; /* there may be changes that are not in the status file yet */
-	uint64_t             received;    /* when the latest message of any session was read: ns of CLOCK_MONOTONIC */
+	/* when the latest message of any session was read, in nanoseconds of CLOCK_MONOTONIC */
+	uint64_t             received;
 	/* status_write(): writes all changes to the status file. NULL: the broker has no status file */
 	void (*publish)(struct broker *broker);
 	/* snapshot_begin(): sends the session what its user may see of the broker */

@@ -114,14 +114,14 @@ enum event_kind {
 
 /* A process that an event is about. All zeroes: the broker. */
 struct event_party {
-	uint64_t    session; /* id of its session; 0: none */
+	uint64_t    session; /* id of the process's session; 0: the process has none */
 	uint32_t    pid, uid;
-	const char *command; /* name of its program, for the log only; NULL: not known */
+	const char *command; /* name of the process's program, for the log only; NULL: not known */
 };
 
 struct broker_event {
 	enum event_kind    kind;
-	int                error; /* negative errno: why the request was refused; 0: it was not */
+	int                error; /* negative errno of the refusal, if the event is a refused request; else 0 */
 	struct event_party actor; /* the process that caused the event */
 	struct event_party other; /* the process or user that was affected, if there is one */
 	uint64_t           bytes;

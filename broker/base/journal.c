@@ -22,7 +22,8 @@ static struct {
 } journal;
 
 /*
- * Returns true if stderr is the file that $JOURNAL_STREAM names; programs whose stderr was redirected inherit it, too.
+ * Returns true if stderr is the file that $JOURNAL_STREAM names. The variable alone is no proof: a program whose stderr
+ * was redirected inherits it, too.
  */
 static bool stderr_is_journal(void)
 {

@@ -24,9 +24,9 @@ enum tracked_type {
 	TRACKED_MAPPING,
 	TRACKED_GRANT,
 	TRACKED_TIMELINE,
-	TRACKED_WAIT,    /* a stream's wait for a timeline, as its process reports */
+	TRACKED_WAIT,    /* a stream's wait for a timeline, as the process of the session reports */
 	TRACKED_REQUEST, /* a request that waits in the broker */
-	TRACKED_ADDRESS, /* where the broker listens */
+	TRACKED_ADDRESS, /* the address at which the broker listens */
 	TRACKED_HISTOGRAM,
 	TRACKED_JOB, /* the launcher's job that the broker belongs to */
 	TRACKED_TYPES

@@ -11,11 +11,12 @@
 #include <signal.h>
 
 enum signal_use {
-	SIGNAL_FOR_WORKERS, /* broker-run passes it on to the workers; brokerd ignores it */
-	SIGNAL_STOP,        /* broker-run passes it on, and quits at once if its workers have ended; brokerd stops */
-	SIGNAL_HANG_UP,     /* broker-run does what it does for SIGNAL_STOP; brokerd reads its configuration again */
+	SIGNAL_FOR_WORKERS, /* broker-run passes the signal on to the workers; brokerd ignores the signal */
+	/* broker-run passes the signal on, and quits at once if its workers have ended; brokerd stops */
+	SIGNAL_STOP,
+	SIGNAL_HANG_UP,     /* broker-run treats the signal as SIGNAL_STOP; brokerd reads its configuration again */
 	SIGNAL_CHILD,       /* a child process has ended */
-	SIGNAL_UNTOUCHED    /* not blocked: has its usual effect on the process */
+	SIGNAL_UNTOUCHED    /* the signal is not blocked, and has its usual effect on the process */
 };
 
 /* Returns the use of a signal. number: from 1 to SIGRTMAX. */

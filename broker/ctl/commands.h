@@ -38,12 +38,12 @@ struct ctl_options {
 	struct owner       owner;  /* chown: the new owner and group */
 	int                timeout_ms; /* drain: largest wait in milliseconds; -1: no limit */
 
-	unsigned           rights; /* ticket: its rights: bits GPUB_READ, GPUB_WRITE */
+	unsigned           rights; /* ticket: the rights that it gives: bits GPUB_READ, GPUB_WRITE */
 	/* ticket: uid that may redeem it; events: only events about this uid; GPUB_ANY_USER: any user */
 	uint32_t           user;
 	/* ticket: milliseconds that it is valid; 0: as long as the buffer has its name */
 	uint64_t           lifetime_ms;
-	bool               many;   /* ticket: it can be redeemed more than once */
+	bool               many;   /* ticket: true: the ticket can be redeemed more than once */
 
 	const char        *pattern; /* list: pattern of the names to show; NULL: all */
 	bool               json; /* list, stat, sessions, quota, events, doctor: print JSON */

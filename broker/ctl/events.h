@@ -14,7 +14,8 @@
 
 /* Which events of which broker are printed, and how. */
 struct events_wanted {
-	const char *instance; /* the broker's name; NULL: the only broker, or of several the one at the address */
+	/* name of the broker; NULL: the only broker there is, or the one of several that listens at the address */
+	const char *instance;
 	const char *address;  /* address of the broker; NULL: the address that gpub_connect() takes by default */
 	uint64_t    since_ms; /* only events of the last since_ms milliseconds; 0: all */
 	const char *buffer, *kind; /* only events of buffers with this name pattern, and of this kind; NULL: any */

@@ -354,7 +354,7 @@ static int on_quota(cfg_t *cfg, cfg_opt_t *opt)
 	return error ? config_text_refuse(cfg) : 0;
 }
 
-/* Sets limits that are not given to those of fallback. */
+/* Sets limits of the quota that are not given to the limits of fallback. */
 static void quota_complete(struct quota *quota, const struct quota *fallback)
 {
 	for (int i = 0; i < RESOURCES; i++)

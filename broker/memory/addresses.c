@@ -16,8 +16,8 @@
 struct free_range {
 	uint64_t           offset;      /* where the range begins, in bytes from ADDRESSES_BEGIN, before masked() */
 	unsigned           exponent;    /* log2 of the size in bytes */
-	struct free_range *prev, *next; /* in addresses->free[exponent] */
-	UT_hash_handle     hh;          /* in addresses->by_offset */
+	struct free_range *prev, *next; /* links in the list addresses->free[exponent] */
+	UT_hash_handle     hh;          /* handle in the hash table addresses->by_offset */
 };
 
 static bool range_add(struct addresses *addresses, struct free_range *range)

@@ -31,10 +31,13 @@ struct grant;
 enum allocation_state {
 	ALLOCATION_MAKING,  /* the device has not made the memory yet */
 	ALLOCATION_IN_USE,  /* the allocation has buffers, or one of its ranges is being zeroed */
-	ALLOCATION_IDLE,    /* it has no buffer, a process maps it, and it is kept for its owner's next buffer */
-	ALLOCATION_EVICTED, /* it serves no new buffer; the processes that map it are asked to close it */
-	ALLOCATION_FREEING, /* no process and no device work can touch it; it is being zeroed for the pool, or freed */
-	ALLOCATION_POOLED   /* zeroed, not mapped, charged to nobody, and kept for its last owner's next buffer */
+	/* the allocation has no buffer, a process maps it, and it is kept for its owner's next buffer */
+	ALLOCATION_IDLE,
+	ALLOCATION_EVICTED, /* the allocation gets no new buffer, and the processes that map it are asked to close it */
+	/* no process and no device work can touch the memory, which is being freed, or zeroed for the pool */
+	ALLOCATION_FREEING,
+	/* the memory is zeroed, not mapped, charged to nobody, and kept for its last owner's next buffer */
+	ALLOCATION_POOLED
 };
 
 /*
@@ -42,25 +45,26 @@ enum allocation_state {
  * member of each buffer and each allocation. Owned by registry/notices.c.
  */
 struct notices {
-	struct grant   *grant;   /* of a buffer: the next grant whose session is told; NULL: none */
-	struct mapping *mapping; /* of an allocation: the next mapping whose session is asked to close it; NULL: none */
+	struct grant   *grant;   /* in a buffer: the next grant whose session is to be told; NULL: none */
+	/* in an allocation: the next mapping whose session is to be asked to close it; NULL: none */
+	struct mapping *mapping;
 	bool            queued;  /* this struct is in registry->notices */
 	bool            again;   /* after the last grant, another round begins with the buffer's first grant */
-	struct notices *prev, *next; /* in registry->notices */
+	struct notices *prev, *next; /* links in the list registry->notices */
 };
 
 /* One export of whole granules on one device, with one large buffer or with many small buffers of one kind. */
 struct allocation {
 	enum allocation_state state;
 	uint64_t             serial;      /* number of the allocation, never reused */
-	unsigned             device;      /* index of its device in the broker */
+	unsigned             device;      /* index in the broker of the device that has the memory */
 	uint64_t             span;        /* bytes of the first part, without chunks: whole granules */
 	uint64_t             size;        /* bytes of the first part and all chunks */
 	/* bytes of addresses that each process reserves for the allocation: `size` or more */
 	uint64_t             reserved;
 	struct allocation   *chunks;      /* list of the chunks, in the order of their addresses */
 	unsigned             chunk_count; /* number of chunks */
-	struct allocation   *chunk_prev, *chunk_next; /* of a chunk: in the list `chunks` of its allocation */
+	struct allocation   *chunk_prev, *chunk_next; /* links of a chunk in the list `chunks` of its allocation */
 	void                *ptr;         /* address of the memory in the broker; NULL: the device has not made it */
 	struct device_handle handle;
 	/* descriptor by which clients map the memory, owned by the device; -1: the handle is enough */
@@ -73,13 +77,13 @@ struct allocation {
 	/* evicted while idle, because another create needs memory: is not pooled when it is closed */
 	bool                 reclaimed;
 	bool                 untold;      /* the allocation is in memory->evicted */
-	struct allocation   *evicted_prev, *evicted_next; /* in memory->evicted */
+	struct allocation   *evicted_prev, *evicted_next; /* links in the list memory->evicted */
 
 	/* what keeps the allocation from being freed: counts and lists of the registry */
-	unsigned             named;    /* number of its buffers that still have their name */
-	unsigned             grant_count; /* number of grants of all its buffers */
-	unsigned             open;     /* number of its mappings, orphaned ones included */
-	unsigned             orphaned; /* number of its mappings that are orphaned */
+	unsigned             named;    /* number of the allocation's buffers that still have their name */
+	unsigned             grant_count; /* number of the grants of all buffers in the allocation */
+	unsigned             open;     /* number of the allocation's mappings, orphaned ones included */
+	unsigned             orphaned; /* number of the allocation's mappings that are orphaned */
 	struct buffer       *buffers;
 	struct mapping      *mappings;
 	struct notices       notices;  /* progress of the NOTICEs to its mappings, after it was evicted */
@@ -91,13 +95,13 @@ struct allocation {
 	struct charge        descriptors;
 	struct usage        *usage;       /* the memory that the owner has of the device */
 	struct spare         spare;       /* place in the owner's list of spare memory, while idle or pooled */
-	/* in use after the allocation was reclaimed: its bytes count as available for a while */
+	/* used after the allocation was reclaimed, whose bytes then count as available for a while */
 	struct leaving       leaving;
 	/* job that will free the memory, so that no free lacks memory; NULL: submitted, or not made yet */
 	struct job          *job;
 	/* number of its release, given by pool.c; a later release has a larger number */
 	uint64_t             number;
-	struct allocation   *prev, *next; /* in memory->allocations, or in pool->leaving */
+	struct allocation   *prev, *next; /* links in the list memory->allocations or pool->leaving */
 };
 
 /* Returns the allocation that the slab is a member of; NULL for NULL. */

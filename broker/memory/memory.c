@@ -53,7 +53,7 @@ static void chunk_release(struct memory *memory, struct allocation *allocation, 
 
 void memory_decide_free(struct memory *memory, struct allocation *allocation)
 {
-	/* a buffer of it can be acquired, or a session maps it */
+	/* a buffer of the allocation can be acquired, or a session maps the allocation */
 	bool in_reach = allocation->named || allocation->open;
 
 	if (in_reach && allocation->state == ALLOCATION_IN_USE && !allocation->buffers && !allocation->busy)

@@ -35,7 +35,7 @@ struct shortage {
 	/* called when `missing` or `left` is 0 and the shortage is out of the list: the create tries again */
 	void (*over)(void *context);
 	void            *context;    /* first argument of over() */
-	struct shortage *prev, *next; /* in pool_device.shortages */
+	struct shortage *prev, *next; /* links in the list pool_device.shortages */
 };
 
 /* What the broker knows of one device's free memory. */

@@ -16,7 +16,7 @@
 struct shelf {
 	struct slab_kind   kind;
 	struct slab       *rooms;
-	UT_hash_handle     hh; /* in slabs->shelves */
+	UT_hash_handle     hh; /* handle in the hash table slabs->shelves */
 };
 
 void slab_shape(uint64_t size, uint64_t margin, uint64_t granule, uint64_t *range, uint64_t *span)

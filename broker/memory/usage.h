@@ -28,7 +28,7 @@ struct spare {
 	enum spare_kind kind;
 	uint64_t        bytes;
 	uint64_t        number; /* order of age: larger than the number of all memory that became spare before */
-	struct spare   *prev, *next; /* in usage->spares of its kind */
+	struct spare   *prev, *next; /* links in the list usage->spares of its kind */
 };
 
 struct usage_key {
@@ -46,8 +46,9 @@ struct usage {
 	uint64_t         leaving; /* bytes of evicted memory that is mapped and counted as available (struct leaving) */
 	uint64_t         bytes[SPARE_KINDS];  /* bytes of spare memory, by kind */
 	struct spare    *spares[SPARE_KINDS]; /* lists of spare memory by kind, the oldest first */
-	UT_hash_handle   hh;          /* in usages->by_key */
-	struct usage    *prev, *next; /* in usages->keeping of the device, while the user has spare memory */
+	UT_hash_handle   hh;          /* handle in the hash table usages->by_key */
+	/* links in the list usages->keeping of the device, while the user has spare memory */
+	struct usage    *prev, *next;
 };
 
 /*
@@ -58,7 +59,7 @@ struct leaving {
 	struct usage   *usage; /* usage of the user who has the memory; NULL: the bytes are not counted */
 	uint64_t        bytes;
 	uint64_t        until_ms;    /* when the count ends, in milliseconds of CLOCK_MONOTONIC */
-	struct leaving *prev, *next; /* in usages->leavings */
+	struct leaving *prev, *next; /* links in the list usages->leavings */
 };
 
 struct usages {

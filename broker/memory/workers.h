@@ -51,10 +51,11 @@ struct job {
 	int                  error;      /* result: 0, or a negative errno with the error message in `text` */
 	char                 text[ERROR_TEXT_MAX];
 	void (*done)(struct job *job);   /* called in the loop with the result; owns the job from then on */
-	void                *context, *subject; /* for use by done() */
-	struct rr_item       item;       /* in the queue that the job waits in */
+	void                *context, *subject; /* pointers that done() needs */
+	struct rr_item       item;       /* links in the queue that the job waits in */
 	struct rr_user       queue;      /* head of its user's queue, while the job is the first in it */
-	struct job          *same_prev, *same_next; /* in job_queue.first, while the job is the first of its user */
+	/* links in the list job_queue.first, while the job is the first of its user */
+	struct job          *same_prev, *same_next;
 };
 
 #define USER_BUCKETS 64

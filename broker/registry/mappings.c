@@ -166,7 +166,7 @@ static struct siblings *siblings_new(struct session_mappings *mappings, struct a
 	return NULL;
 }
 
-/* Frees the struct siblings if it has no mapping. */
+/* Frees a struct siblings that has no mapping any more. */
 static void siblings_put(struct session_mappings *mappings, struct siblings *siblings)
 {
 	if (siblings->count)

@@ -55,7 +55,7 @@ const struct grant *grants_find_writer(const struct session_mappings *mappings, 
 /* Takes GPUB_WRITE away from the grants of the buffer that acquires by its present name gave the session. */
 void grants_stop_writing(struct session_mappings *mappings, struct buffer *buffer);
 
-/* Adds `rights` to those of the grant. */
+/* Adds `rights` to the rights of the grant. */
 void grant_add_rights(struct grant *grant, unsigned rights);
 
 /* Returns the session's mapping with the id. NULL: there is none, or it is orphaned. */

@@ -65,12 +65,12 @@ struct buffer {
 	struct once       *tickets;
 	struct charge      charge;      /* charge of the owner for the buffer itself */
 	struct charge      descriptors; /* charge of the owner for the descriptors of the timeline */
-	UT_hash_handle     hh;          /* in registry->names, while the buffer has its name */
-	UT_hash_handle     by_serial;   /* in registry->serials */
-	struct buffer     *prev, *next; /* in allocation->buffers */
+	UT_hash_handle     hh;          /* handle in the hash table registry->names, while the buffer has its name */
+	UT_hash_handle     by_serial;   /* handle in the hash table registry->serials */
+	struct buffer     *prev, *next; /* links in the list allocation->buffers */
 	/* head of the list of its creator's ephemeral buffers; NULL: the buffer is in no such list */
 	struct buffer    **ephemerals;
-	struct buffer     *ephemeral_prev, *ephemeral_next; /* in *ephemerals */
+	struct buffer     *ephemeral_prev, *ephemeral_next; /* links in the list *ephemerals */
 };
 
 /*
@@ -93,7 +93,7 @@ struct siblings {
 	struct mapping    *shared;
 	/* the orphaned mapping; NULL: none. A session has at most one orphaned mapping of an allocation */
 	struct mapping    *orphaned;
-	UT_hash_handle     hh;       /* in session_mappings.by_allocation */
+	UT_hash_handle     hh;       /* handle in the hash table session_mappings.by_allocation */
 };
 
 /*
@@ -119,9 +119,9 @@ struct mapping {
 	struct grant            *grants;
 	unsigned                 grant_count; /* number of grants */
 	struct tracked           tracked;
-	UT_hash_handle           hh;          /* in among->by_id */
-	struct mapping          *prev, *next; /* in allocation->mappings */
-	/* in siblings->shared, if the mapping is shared and not orphaned */
+	UT_hash_handle           hh;          /* handle in the hash table among->by_id */
+	struct mapping          *prev, *next; /* links in the list allocation->mappings */
+	/* links in the list siblings->shared, if the mapping is shared and not orphaned */
 	struct mapping          *shared_prev, *shared_next;
 };
 
@@ -147,10 +147,13 @@ struct grant {
 	bool             told;
 	struct tracked   tracked;
 	struct charge    charge;
-	struct grant    *prev, *next;                 /* in buffer->grants */
-	struct grant    *mapping_prev, *mapping_next; /* in mapping->grants */
+	struct grant    *prev, *next;                 /* links in the list buffer->grants */
+	struct grant    *mapping_prev, *mapping_next; /* links in the list mapping->grants */
 	struct grant_key key;
-	/* in mapping->among->grants. Not in it if a merge had no memory; the grant then ends with its mapping */
+	/*
+	 * handle in the hash table mapping->among->grants. Not in it if a merge had no memory; the grant then ends with
+	 * its mapping
+	 */
 	UT_hash_handle   hh;
 };
 

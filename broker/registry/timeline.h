@@ -47,11 +47,11 @@ struct timeline {
 	struct timelines *creator;
 	/* timelines of the session that writes this one; NULL: no session writes it, or the session ended */
 	struct timelines *of_writer;
-	struct timeline  *made_prev, *made_next;       /* in creator->made */
-	struct timeline  *written_prev, *written_next; /* in of_writer->written */
+	struct timeline  *made_prev, *made_next;       /* links in the list creator->made */
+	struct timeline  *written_prev, *written_next; /* links in the list of_writer->written */
 	/* set while marks.c checks the timeline's mark; NULL: the timeline has not ended */
 	struct marks     *marks;
-	struct timeline  *marks_prev, *marks_next;     /* in marks->ended */
+	struct timeline  *marks_prev, *marks_next;     /* links in the list marks->ended */
 	struct timeline_shown {         /* what the status file shows of the timeline */
 		struct tracked    tracked;
 		uint64_t          ended_ms; /* time of the end, in milliseconds since 1970 */
@@ -59,7 +59,7 @@ struct timeline {
 		uid_t             uid;      /* uid of the writer's user */
 		uint64_t          round;    /* number of the round in which request/inquiry.c last read the value */
 		struct timeline **among;    /* list of request/inquiry.c that the timeline is in; NULL: in none */
-		struct timeline  *prev, *next; /* in *among */
+		struct timeline  *prev, *next; /* links in the list *among */
 	} shown;
 };
 

@@ -41,8 +41,8 @@ struct create_queue {
 	struct create_wait  *waits; /* list of the creates, the oldest first */
 	struct create_wait  *trying; /* the create of the list `waits` that tries to get its memory now; NULL: none */
 	uint64_t             woken; /* value of creates->wakes when create_wake() last looked at this queue */
-	UT_hash_handle       hh;    /* in creates->by_key */
-	struct create_queue *prev, *next; /* in among->queues */
+	UT_hash_handle       hh;    /* handle in the hash table creates->by_key */
+	struct create_queue *prev, *next; /* links in the list among->queues */
 };
 
 struct create_wait {
@@ -51,7 +51,7 @@ struct create_wait {
 	uint64_t                   span;  /* bytes of memory that the create needs */
 	const struct create_hooks *hooks;
 	void                      *context;
-	struct create_wait        *prev, *next; /* in queue->waits */
+	struct create_wait        *prev, *next; /* links in the list queue->waits */
 };
 
 static struct create_queue *queue_find(const struct broker *broker, unsigned device, uid_t uid)

@@ -86,8 +86,8 @@ static void creation_fail(struct creation *creation, int error, const char *text
 }
 
 /*
- * Whether the new buffer must be unlinked at once: the broker is stopping, or the buffer is ephemeral and its creator
- * has ended since the request.
+ * Returns true if the new buffer must be unlinked at once: the broker is stopping, or the buffer is ephemeral and its
+ * creator has ended since the request. session: the creator; NULL: it has ended.
  */
 static bool creation_orphaned(const struct creation *creation, const struct session *session)
 {

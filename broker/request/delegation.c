@@ -26,7 +26,7 @@ struct issuer {
 	uid_t            uid;
 	unsigned         count; /* number of notes of the user's tickets */
 	struct deadlines terms; /* expiries of the noted tickets that have one */
-	UT_hash_handle   hh;    /* in delegation->issuers */
+	UT_hash_handle   hh;    /* handle in the hash table delegation->issuers */
 };
 
 /* The note of a ticket that can be redeemed once, and has not been redeemed. */
@@ -38,8 +38,8 @@ struct once {
 	struct issuer     *issuer;
 	struct buffer     *buffer;
 	struct charge      charge;
-	struct once       *prev, *next; /* in buffer->tickets */
-	UT_hash_handle     hh;          /* in delegation->once */
+	struct once       *prev, *next; /* links in the list buffer->tickets */
+	UT_hash_handle     hh;          /* handle in the hash table delegation->once */
 };
 
 int delegation_init(struct delegation *delegation)

@@ -17,7 +17,7 @@ struct drain_wait {
 	struct wait    wait;   /* the first member, because drain_end() casts */
 	uint64_t       serial; /* serial of the buffer that is drained */
 	char           name[NAME_SIZE];
-	UT_hash_handle hh; /* in waiting->drains */
+	UT_hash_handle hh; /* handle in the hash table waiting->drains */
 };
 
 /* Takes the drain out of all tables and frees it. Returns the session to answer. NULL: the session gets no answer. */

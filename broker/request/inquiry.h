@@ -54,11 +54,11 @@ struct inquiry {
 struct reported_wait {
 	struct tracked        tracked;
 	uint64_t              session;  /* id of the session */
-	uint64_t              serial;   /* of the timeline's buffer */
+	uint64_t              serial;   /* serial of the timeline's buffer */
 	uint64_t              value;    /* the value of the timeline that the stream waits for */
 	uint64_t              since_ms; /* beginning of the wait, in milliseconds since 1970 */
 	unsigned              device;   /* device on which the session maps the buffer */
-	struct reported_wait *prev, *next; /* in session->inquired.waits */
+	struct reported_wait *prev, *next; /* links in the list session->inquired.waits */
 };
 
 int inquiry_init(struct broker *broker); /* returns 0 or -ENOMEM with the error message set */

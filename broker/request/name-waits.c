@@ -24,8 +24,8 @@ struct name_queue {
 	struct name_wait  *waits; /* list of the waits, the oldest first */
 	/* the waits from the first to this one are to be answered; later waits are not. NULL: none is to be answered */
 	struct name_wait  *last;
-	struct name_queue *waking_prev, *waking_next; /* in waiting->waking, while last is not NULL */
-	UT_hash_handle     hh; /* in waiting->names */
+	struct name_queue *waking_prev, *waking_next; /* links in the list waiting->waking, while last is not NULL */
+	UT_hash_handle     hh; /* handle in the hash table waiting->names */
 };
 
 struct name_wait {
@@ -38,7 +38,7 @@ struct name_wait {
 	};
 	int32_t            timeout_ms;
 	struct charge      charge;
-	struct name_wait  *prev, *next; /* in queue->waits */
+	struct name_wait  *prev, *next; /* links in the list queue->waits */
 };
 
 /* Marks the waits of the queue, from the first to `last`, as to be answered. last: NULL marks none. */

@@ -32,7 +32,7 @@ int name_wait_newer(struct broker *broker, uint64_t session, uint64_t request, c
 
 /* A copy of a wait that was taken out of its queue to be answered. */
 struct name_woken {
-	struct session *session; /* NULL: the session has ended or is disconnected, and gets no answer */
+	struct session *session; /* the session to answer; NULL: it has ended or is disconnected, and gets no answer */
 	uint64_t        request;
 	uint64_t        since; /* time when the request was received: now_ns(CLOCK_MONOTONIC) */
 	bool            is_newer; /* the request is a NEWER; else an ACQUIRE */

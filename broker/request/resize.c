@@ -174,7 +174,7 @@ static void growth_zeroed(struct job *job)
 		pool_device_failed(growth->broker, job, "zero", "");
 	if (error)
 		growth_end(growth, error, job->text);
-	else if (!growth->chunk || growth_may_end(growth, &text)) /* growth_end() reports its error */
+	else if (!growth->chunk || growth_may_end(growth, &text)) /* growth_end() reports the error */
 		growth_end(growth, 0, NULL);
 	else if ((error = growth_provide(growth)))
 		growth_end(growth, error, error_text());

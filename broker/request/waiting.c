@@ -54,7 +54,7 @@ static void waiter_put(struct waiting *waiting, struct waiter *waiter)
 
 /* ---- deadlines ---- */
 
-/* Sets the session's timer to the deadline ms, CLOCK_MONOTONIC. Returns -1 if there is no memory. */
+/* Sets the session's timer to expire at `ms`, in milliseconds of CLOCK_MONOTONIC. Returns -1 if there is no memory. */
 static int timer_set(struct waiter *waiter, uint64_t ms)
 {
 	uint64_t now = now_ms(CLOCK_MONOTONIC), left = ms > now ? ms - now : 0;
@@ -63,7 +63,10 @@ static int timer_set(struct waiter *waiter, uint64_t ms)
 	return evtimer_add(waiter->timer, &after);
 }
 
-/* Expires the waits of a session in the share of its user. Expires the waits of the broker, which are few, at once. */
+/*
+ * Called when the session's timer expires: has those waits whose time is over ended in the share of the session's user.
+ * Ends waits of the broker itself, which are few, at once.
+ */
 static void on_time(evutil_socket_t fd, short what, void *argument)
 {
 	const struct waiter *waiter = argument;
@@ -114,8 +117,8 @@ bool waiting_expire(struct broker *broker, uint64_t session)
 }
 
 /*
- * Enters the wait in the table by request. If a client uses a number twice, only the first wait is entered and can be
- * cancelled. Returns -1 if there is no memory.
+ * Enters the wait in waiting->by_request. If a client uses a request number twice, only the first wait is entered, and
+ * only this one can be cancelled. Returns -1 if there is no memory.
  */
 static int by_request_enter(struct wait *wait)
 {
@@ -216,7 +219,7 @@ bool waiting_forget(struct broker *broker, uint64_t session)
 	return waiter;
 }
 
-/* Returns a wait that does not outlast a stop. NULL: none is left. */
+/* Returns a wait of a kind that does not outlast a stop of the broker. NULL: none is left. */
 static struct wait *first_to_forget(const struct waiting *waiting)
 {
 	const struct waiter *waiter = waiting->waiters;

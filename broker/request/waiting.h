@@ -27,13 +27,13 @@ struct session;
 struct wait;
 
 struct waiting {
-	struct waiter     *waiters;    /* sessions with waits, by id */
-	struct wait       *by_request; /* all waits, by session and request */
+	struct waiter     *waiters;    /* table of the sessions with waits, by id */
+	struct wait       *by_request; /* table of all waits, by session and request */
 	unsigned           count;      /* number of all waits */
 	bool               stopping;   /* waiting_forget_all() is ending the waits; waits for a name are then refused */
-	/* table of queues, by name: the acquires that wait for that name. Owned by name-waits.c */
+	/* table of the queues of requests that wait for a name, by name. Owned by name-waits.c */
 	struct name_queue *names;
-	/* list of the queues whose name has appeared, and whose waits are to be answered. Owned by name-waits.c */
+	/* list of the queues whose name has a new buffer, and whose waits are to be answered. Owned by name-waits.c */
 	struct name_queue *waking;
 	struct drain_wait *drains;     /* table of all drains that wait, by the buffer's serial. Owned by drains.c */
 };
@@ -41,27 +41,29 @@ struct waiting {
 /* The waits of one session. Exists while the session has a wait. */
 struct waiter {
 	struct broker   *broker;
-	uint64_t         session;   /* id; 0: the broker itself waits */
-	struct deadlines deadlines; /* of the waits with a time limit */
-	struct event    *timer;     /* for the first deadline; NULL: no wait has had a deadline */
-	unsigned         names;     /* name-waits.c: number of waits for a name */
-	struct wait     *waits;     /* all waits of the session; waits of a kind that outlasts a stop are last */
-	UT_hash_handle   hh;        /* in waiting->waiters */
+	uint64_t         session;   /* id of the session; 0: the broker itself waits */
+	struct deadlines deadlines; /* deadlines of the session's waits that have a time limit */
+	/* timer for the earliest deadline; NULL: no wait of the session has had a deadline */
+	struct event    *timer;
+	unsigned         names;     /* number of the session's waits for a name. Owned by name-waits.c */
+	/* list of all waits of the session; waits of a kind that outlasts a stop are last */
+	struct wait     *waits;
+	UT_hash_handle   hh;        /* handle in the hash table waiting->waiters */
 };
 
 /* Description of a wait for the status file. */
 struct wait_shown {
 	enum wait_what { WAIT_ACQUIRE, WAIT_DRAIN, WAIT_CREATE, WAIT_NEWER } what;
-	const char *name;       /* of the buffer */
-	uint64_t    generation; /* of the buffer that is drained or created; 0 for other waits */
+	const char *name;       /* name of the buffer that is awaited, drained or created */
+	uint64_t    generation; /* generation of the buffer that is drained or created; 0 for other waits */
 	uint64_t    bytes;      /* size of the memory that a create waits for; 0 for other waits */
-	unsigned    device;     /* device of that memory */
+	unsigned    device;     /* device whose memory a create waits for: its index in the broker */
 };
 
 struct wait_kind {
 	/*
-	 * Takes the wait out and frees it. expired: the request is refused, because its time is over, it was
-	 * cancelled, or there is no memory to time it. Otherwise the session gets no more answers or the broker stops.
+	 * Ends a wait: takes it out of all tables and frees it. expired: true: refuses the request, because its time is
+	 * over or it was cancelled. false: the session gets no more answers, or the broker stops.
 	 */
 	void (*end)(struct wait *wait, bool expired);
 	void (*show)(const struct wait *wait, struct wait_shown *shown);
@@ -72,48 +74,54 @@ struct wait_kind {
 struct wait {
 	const struct wait_kind *kind;
 	struct broker          *broker;
-	struct waiter          *waiter; /* of the session; NULL: wait_leave() was called */
-	struct deadline         expires; /* CLOCK_MONOTONIC; its ms is 0: the request waits for ever */
+	struct waiter          *waiter; /* the waits of the same session; NULL: wait_leave() was called */
+	struct deadline         expires; /* deadline, by CLOCK_MONOTONIC; its ms is 0: the request waits for ever */
 	uint64_t                since_ms; /* beginning of the wait, in milliseconds since 1970 */
 	struct tracked          tracked;
 	uint64_t                began;  /* time when the request was received: now_ns(CLOCK_MONOTONIC) */
 	struct wait_key {
 		uint64_t session, request;
 	} key;
-	UT_hash_handle          hh;          /* in waiting->by_request */
-	struct wait            *prev, *next; /* in waiter->waits */
+	UT_hash_handle          hh;          /* handle in the hash table waiting->by_request */
+	struct wait            *prev, *next; /* links in the list waiter->waits */
 };
 
-/* Begins the wait of the request `key`. timeout_ms: time limit; below 0: none. -ENOMEM. */
+/*
+ * Begins a wait: fills *wait, and enters it in the tables. key: session and number of the request. timeout_ms: time
+ * limit in milliseconds; below 0: none. Returns 0 or -ENOMEM with the error message set.
+ */
 int wait_begin(struct wait *wait, const struct wait_kind *kind, struct broker *broker, struct wait_key key,
 	       int timeout_ms);
 
-/* Returns the id of the session that waits; 0: the broker. */
+/* Returns the id of the session whose request waits; 0: the broker itself waits. */
 uint64_t wait_session(const struct wait *wait);
 
 /* Returns the session to answer. NULL: the session has ended or is disconnected, or the broker itself waits. */
 struct session *wait_listener(const struct wait *wait);
 
-/* Takes the wait out of its session's waits. Does nothing if that was done before. */
+/* Takes the wait out of its session's waits and out of the tables. Does nothing if that was done before. */
 void wait_leave(struct wait *wait);
 
 /*
- * Ends one wait of the session whose time is over, or for which no timer can be set, and refuses the request. Returns
- * false if there is none. The timer of the session's deadlines does not call this itself, but session_owe(), so that
- * thousands of requests that expire at the same time are ended in the share of their user.
+ * Ends one wait of the session, if its time is over, and refuses its request. Returns false if there is none. The timer
+ * of the session's deadlines does not call this function but session_owe(), so that thousands of requests that expire
+ * at the same time are ended in the share of their user.
  */
 bool waiting_expire(struct broker *broker, uint64_t session);
 
 /* Ends the wait of the request as if its time were over. Does nothing if the request does not wait. */
 void waiting_cancel(struct broker *broker, uint64_t session, uint64_t request);
 
-/* Ends one wait of a session that gets no more answers. False: none was left; call create_wake_forgotten() then. */
+/*
+ * Ends one wait of a session that gets no more answers. Returns false if none was left; the caller then calls
+ * create_wake_forgotten().
+ */
 bool waiting_forget(struct broker *broker, uint64_t session);
 
-/* Ends all waits but the drains, because the broker stops. Drains are answered when their memory is freed. */
+/* Ends all waits except drains. Called when the broker stops; drains are answered when their memory is freed. */
 void waiting_forget_all(struct broker *broker);
 
-/* Ends all waits, also the drains, at the broker's end. */
+/* Called at the broker's end: ends all waits, also drains. */
 void waiting_deinit(struct broker *broker);
 
 #endif

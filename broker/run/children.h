@@ -14,8 +14,8 @@
 #include <time.h>
 
 struct child {
-	pid_t pid;    /* 0: the child has ended, and children_judge() has counted it */
-	int   status; /* as waitpid(2) returns it; valid once ended is set */
+	pid_t pid;    /* pid of the child; 0: the child has ended, and children_judge() has counted it */
+	int   status; /* the child's status as waitpid(2) returns it; valid once `ended` is set */
 	bool  ended;  /* the process was reaped */
 };
 

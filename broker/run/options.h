@@ -30,7 +30,7 @@ struct run_options {
 	int                     connections; /* the workers' CUDA_DEVICE_MAX_CONNECTIONS; 0: the option is not given */
 	struct mps_options      mps;
 	bool                    join;        /* --join is given; `workers` is then job.size */
-	struct join_job         job;         /* with join: the place of this process in its job */
+	struct join_job         job;         /* if `join` is set: the place of this process in its job */
 	unsigned                map;         /* enum map_mode */
 	unsigned                bind;        /* enum bind_mode */
 	struct declared_buffers buffers;     /* declared_free() frees the list; the list is empty after a failure */

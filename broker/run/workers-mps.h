@@ -39,7 +39,7 @@ int workers_mps_prepare(struct workers_mps *mps, const struct run_options *optio
 int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const struct board_header *board,
 		      const char *directory, mps_daemon_done *ready, void *context);
 
-/* Whether the workers will run under MPS. Valid from ready() on. */
+/* Returns true if the workers will run under MPS. Valid from ready() on. */
 bool workers_mps_under(const struct workers_mps *mps);
 
 /* Returns true if the workers will run under an MPS daemon of the job's own. Valid from ready() on. */

@@ -27,7 +27,7 @@
 #include "common/tables.h"
 #include "common/thread.h"
 
-#define MOST_MAX     4096 /* upper limit of discard.most */
+#define MOST_MAX     4096 /* largest value of discard.most */
 #define MOST_PART    8    /* a user may have 1/MOST_PART of the process's limit of open files pending */
 /* largest number of threads: while closes of fewer users block, they do not delay those of others */
 #define THREADS_MAX  64
@@ -43,20 +43,20 @@ struct discarded {
 	struct charge        charge;
 	unsigned             count;
 	int                  fds[SOCKET_DESCRIPTORS_MAX];
-	struct discarded    *prev, *next;                 /* in user->items */
-	struct discarded    *queue_prev, *queue_next;     /* in user->queue or closers->done */
+	struct discarded    *prev, *next;                 /* links in the list user->items */
+	struct discarded    *queue_prev, *queue_next;     /* links in the list user->queue or closers->done */
 };
 
 struct discard_user {
 	uid_t               uid;
 	unsigned            pending; /* number of the user's descriptors that are not closed yet */
 	struct discarded   *items;   /* list of all items of the user that are not closed yet */
-	UT_hash_handle      hh;      /* in discard->users */
+	UT_hash_handle      hh;      /* handle in the hash table discard->users */
 
 	/* the members below are protected by closers->lock */
 	struct discarded   *queue;   /* items that no thread has begun to close */
 	bool                served;  /* a thread is closing an item of the user */
-	struct discard_user *prev, *next; /* in closers->ready */
+	struct discard_user *prev, *next; /* links in the list closers->ready */
 };
 
 /* State that the threads share with the loop. discard_stop() frees it, or the last thread if the close of one hangs. */

@@ -57,19 +57,20 @@ struct fair_user {
 	double             filled;    /* time when `tokens` was last computed, in seconds of CLOCK_MONOTONIC */
 	bool               late;      /* the user has less than one token */
 	bool               in_debt;   /* the user has no entry, and is in queue->in_debt until the bucket is full */
-	struct fair_user  *prev, *next; /* in queue->in_debt */
-	UT_hash_handle     hh;          /* in queue->users */
+	struct fair_user  *prev, *next; /* links in the list queue->in_debt */
+	UT_hash_handle     hh;          /* handle in the hash table queue->users */
 };
 
 /* Member of a session, by which the session waits in its user's queue. All zeroes before fair_join(). */
 struct fair_entry {
-	/* in user->queue, while `waits` is true. The first member, because user_first() casts */
+	/* links in user->queue, while `waits` is true. The first member, because user_first() casts */
 	struct rr_item     item;
 	struct fair_queue *queue;
-	struct fair_user  *user;    /* NULL: the entry has not joined the queue, or has left it */
+	/* the user that the entry belongs to; NULL: the entry has not joined the queue, or has left it */
+	struct fair_user  *user;
 	bool               waits;   /* the entry is in its user's queue */
-	bool               dead;    /* set by the session: its process is dead */
-	bool               ending;  /* set by the session: only its end is left to do */
+	bool               dead;    /* set by the session: the session's process is dead */
+	bool               ending;  /* set by the session: only the end of the session is left to do */
 	bool               urgent;  /* set by the session: other users may wait for the result of the session's work */
 };
 

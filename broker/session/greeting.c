@@ -27,14 +27,17 @@
 #include "session.h"
 
 #define GREETING_SECONDS 10
-#define DESCRIPTORS      2 /* charged for a session: its socket and its pidfd */
+#define DESCRIPTORS      2 /* number of descriptors that are charged for a session: its socket and its pidfd */
 
 _Static_assert(DESCRIPTORS == OUTBOX_UNREAD,
 	       "what the kernel holds for sessions is no more than what they are charged with");
 
 /* ---- refusing ---- */
 
-/* Sends a REFUSED and makes an event. who: the client; all zeroes if the connection was refused before it was known. */
+/*
+ * Sends a REFUSED with error_text() to the connection fd, and makes an event of it. who: the client; all zeroes: the
+ * client is not known yet.
+ */
 static void refusal_send(struct broker *broker, int fd, int error, const struct event_party *who)
 {
 	struct wire_message message;
@@ -66,7 +69,11 @@ void greeting_reject(struct session *session, int error)
 
 /* ---- the connection ---- */
 
-/* Reads the peer's user, makes the charges, and enters the session in the tables. On failure the charges stay. */
+/*
+ * Finds the user of the session's socket, charges the user for the connection and its descriptors, and enters the
+ * session in the fair queue and in the table of sessions. On failure enters it in neither, and leaves the charges to
+ * the caller.
+ */
 static int session_enter(struct session *session)
 {
 	struct broker *broker = session->broker;
@@ -127,8 +134,8 @@ static int make_key(struct session *session)
 }
 
 /*
- * Fills in the session's process, user and pidfd. The pidfd is opened last, because the functions before it need the
- * reserved descriptor too.
+ * Sets the session's process, user and pidfd. Opens the pidfd last, because the functions before it need the reserved
+ * descriptor, too.
  */
 static int identify(struct session *session)
 {
@@ -146,7 +153,7 @@ static int identify(struct session *session)
 
 /*
  * Adds the session's events and opens its outbox. The reading event can be edge-triggered, because the reader stops
- * only when the socket is empty or the session waits in the fair queue.
+ * only when the socket is empty or the session waits in the fair queue. Returns 0 or -ENOMEM.
  */
 static int watch(struct session *session, event_callback_fn ready)
 {

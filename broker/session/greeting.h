@@ -4,7 +4,7 @@
  *
  * Identity comes from the kernel: SO_PEERCRED, a pidfd, and a HELLO whose kernel-made credentials name the process that
  * connected, which must still live. Identifying a process costs time, so it is done in the user's share of a pass. Owns
- * the session until it is welcomed or rejected. Never reads the socket.
+ * the session until the session is welcomed or rejected. Never reads the socket.
  */
 #ifndef GPUB_GREETING_H
 #define GPUB_GREETING_H
@@ -17,16 +17,16 @@ struct socket_extra;
 struct wire_message;
 
 /*
- * Makes a session of which only the user is known, and charges that user for the connection. Takes over fd and
- * reserved, which is kept open to reserve a descriptor for the pidfd. On failure returns NULL, with *error set to
- * -EDQUOT or -ENOMEM, and both descriptors stay the caller's.
+ * Makes a session of which only the user is known, and charges this user for the connection. Takes over fd and reserved
+ * (connections.h), which keeps a descriptor for the pidfd. On failure returns NULL, with *error set to -EDQUOT or
+ * -ENOMEM, and both descriptors stay the caller's.
  */
 struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int *error);
 
 /*
- * Identifies the process and sends the challenge, or puts the session into the fair queue if its user has no share
- * left. Frees the session if the client has hung up, and rejects the client on an error. ready: the callback for a
- * readable socket and for the end of the greeting's time limit.
+ * Identifies the process and sends the challenge. If the session's user has no share left, puts the session into the
+ * fair queue instead. Frees the session if the client has hung up, and rejects the client on an error. ready: the
+ * callback for a readable socket and for the end of the greeting's time limit.
  */
 void greeting_begin(struct session *session, event_callback_fn ready);
 
@@ -34,18 +34,24 @@ void greeting_begin(struct session *session, event_callback_fn ready);
 int greeting_expect(struct session *session);
 
 /*
- * Checks the answer to the challenge and welcomes the client. Returns 0, or the negative errno, with the error message
- * set, with which the caller is to reject the client.
+ * Checks a client's HELLO and welcomes the client. Returns 0, or a negative errno with the error message set: the
+ * caller then rejects the client with it.
  */
 int greeting_take(struct session *session, const struct wire_message *message, const struct socket_extra *extra);
 
 /* Rejects a client that sent no greeting within the time limit. */
 void greeting_late(struct session *session);
 
-/* Refuses the connection and frees the session, which has no mappings yet. */
+/*
+ * Sends the client of a session without mappings a REFUSED with the error and error_text(), makes an event of it, and
+ * frees the session.
+ */
 void greeting_reject(struct session *session, int error);
 
-/* Sends a REFUSED with the error and error_text(), and makes an event. The descriptor stays the caller's. */
+/*
+ * Sends a REFUSED with the error and error_text() to the connection fd, which stays the caller's, and makes an event of
+ * it.
+ */
 void connection_refuse(struct broker *broker, int fd, int error);
 
 #endif

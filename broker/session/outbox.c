@@ -23,8 +23,9 @@
 struct outgoing {
 	struct wire_message message;
 	int                 fd; /* copy of the descriptor to send; -1: none */
-	struct charge       queued, descriptor; /* for the message's memory, and for the copy of the descriptor */
-	struct outgoing    *prev, *next; /* in box->first */
+	/* charges for the message's memory, and for the copy of the descriptor */
+	struct charge       queued, descriptor;
+	struct outgoing    *prev, *next; /* links in the list box->first */
 };
 
 static void failed(struct outbox *box, const char *reason)
@@ -204,8 +205,8 @@ static void answering(const struct outbox *box)
 }
 
 /*
- * Sends the staged messages as one packet, or queues them to wait. If the outbox fails meanwhile, drops those that are
- * left.
+ * Sends the staged messages as one packet, or queues them to wait. If the outbox fails meanwhile, drops the messages
+ * that are left.
  */
 static void staged_send(struct outbox *box)
 {

@@ -22,9 +22,9 @@
 /* ---- reading ---- */
 
 enum read_result {
-	READ_PACKET, /* a packet was read, and there may be more */
-	READ_NONE,   /* the socket is empty, or has no room for what a task sends */
-	READ_LAST    /* the session is disconnected or freed */
+	READ_PACKET, /* a packet was read, or a step was done, and there may be more to do */
+	READ_NONE,   /* the socket has no packet or, for a task, no room for messages */
+	READ_LAST    /* the session is disconnected or freed; the caller does not use it any more */
 };
 
 /* Handles an error of a read: the client closed its end of the socket, or sent something wrong. */
@@ -55,7 +55,9 @@ static enum read_result take_greeting(struct session *session, const struct sock
 	return error || session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
 }
 
-/* Refuses messages of another process, such as a forked child with the inherited socket: a session is one process's. */
+/*
+ * Returns -EPROTO for messages of another process than the session's, such as a forked child with the inherited socket.
+ */
 static int check_sender(const struct session *session, const struct socket_extra *extra)
 {
 	if (extra->has_sender && extra->sender.pid != session->pid)
@@ -64,8 +66,8 @@ static int check_sender(const struct session *session, const struct socket_extra
 }
 
 /*
- * Handles the messages of a packet. If there are several, the client understands packets of several messages, so the
- * answers are sent together after the last message. That send can disconnect the session too.
+ * Handles the messages of a packet. If the packet has several, the client understands such packets, so the answers are
+ * sent together after the last message. This send can disconnect the session, too.
  */
 static enum read_result take_messages(struct session *session, const struct socket_packet *packet)
 {
@@ -82,7 +84,8 @@ static enum read_result take_messages(struct session *session, const struct sock
 			fair_count_work(&session->place, COST_MESSAGE);
 		else
 			fair_count(&session->place, COST_MESSAGE);
-		CRASH_POINT_PEER(session->pid); /* the last handler may have worked for another session */
+		/* set again, because the last handler may have worked for another session */
+		CRASH_POINT_PEER(session->pid);
 		CRASH_POINT(request_received);
 		error = check_sender(session, &packet->extra);
 		if (!error)
@@ -96,8 +99,8 @@ static enum read_result take_messages(struct session *session, const struct sock
 }
 
 /*
- * Reads a packet from the socket, and has its descriptors closed. Returns -EPROTO for a packet with descriptors. The
- * packet stays in the socket if the user has too many descriptors that are still to be closed.
+ * Reads a packet from the socket into *packet, and has its descriptors closed. Returns -EPROTO for a packet with
+ * descriptors; the packet stays in the socket if the user has too many descriptors that are still to be closed.
  */
 static int take_packet(struct session *session, struct socket_packet *packet)
 {
@@ -168,9 +171,9 @@ static void session_read(struct session *session)
 /* ---- discarding ---- */
 
 /*
- * Ends the requests of a disconnected session, and shuts the broker's direction of the socket down, so that the client
- * sees an end of file. The broker does not do so if the client has shut its own direction down: the socket would report
- * a hang-up though the client still has it open.
+ * Ends the requests of a disconnected session, and shuts down the broker's direction of the socket, so that the client
+ * reads an end of file. Shuts down nothing if the client has shut down its own direction: the socket would report a
+ * hang-up though the client still has it open.
  */
 static void begin_discarding(struct session *session)
 {
@@ -219,7 +222,7 @@ static void discard(struct session *session)
 
 /* ---- serving a session ---- */
 
-/* Does the next work of a session. The callback of the socket's event; sessions_serve() calls it too. */
+/* Does the next work of a session. Called as the callback of the socket's event, and by sessions_serve(). */
 static void session_serve(evutil_socket_t fd, short what, void *argument)
 {
 	struct session *session = argument;

@@ -15,12 +15,16 @@
 struct broker;
 
 /*
- * Begins a session on the connection fd, or puts the session into the fair queue. reserved: kept open to reserve a
- * descriptor for the pidfd. -EDQUOT, -ENOMEM: both descriptors stay the caller's.
+ * Begins a session on the connection fd. If its user has no share left, the session waits in the fair queue. reserved:
+ * a descriptor that is kept for the session's pidfd. Returns 0, or -EDQUOT or -ENOMEM: both descriptors stay the
+ * caller's.
  */
 int session_accept(struct broker *broker, int fd, int reserved);
 
-/* Serves the fair queue for one pass. Returns true if sessions still wait that need not wait for their user's quota. */
+/*
+ * Serves the sessions in the fair queue for one pass. Returns true if sessions are left that may be served in the next
+ * pass, because they need not wait for their user's quota.
+ */
 bool sessions_serve(struct broker *broker);
 
 #endif

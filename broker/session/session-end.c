@@ -77,11 +77,14 @@ void sessions_deinit(struct broker *broker)
 		session_free(session);
 }
 
-#define SOON 100 /* questions after a death before the pauses between two of them grow; they take about a second */
+/* number of questions after a death with the first pause between them, about a second in all; then the pauses grow */
+#define SOON 100
 
 /* ---- the end ---- */
 
-/* Does one piece of the work of the lowest bit in session->due. Returns its cost. 0: the work of that bit is done. */
+/*
+ * Does one piece of the work of the lowest bit in session->due. Returns its cost, or 0 if the work of this bit is done.
+ */
 static unsigned do_piece(struct session *session)
 {
 	const struct session_hooks *hooks = session->broker->sessions->hooks;
@@ -106,7 +109,10 @@ bool session_do_due(struct session *session)
 	return !session->due;
 }
 
-/* Makes the session's end due, once: its client hung up without open mappings, or its process is dead. */
+/*
+ * Sets DUE_SILENCE and DUE_END in session->due, if they were not set for the session's end before. Called when its
+ * client has hung up without open mappings, or its process is dead.
+ */
 static void owe_end(struct session *session)
 {
 	if (session->ends || !session_is_welcome(session))
@@ -184,11 +190,11 @@ static void session_end(struct session *session)
 /* ---- proof of death ---- */
 
 /*
- * The pidfd and the hang-up can both be too early. A client that forked a child and closed the socket in both leaves
- * the child the GPU's descriptors, and with them its running kernels. Under MPS a server may still run the kernels. If
- * the driver lists processes, it lists a dead one until its work is torn down (facts.md), which takes 50 to 200 ms. If
- * a child keeps the work, the pauses between two questions grow, so that the thread that asks is free for other
- * sessions.
+ * Why the devices are asked: the pidfd and the hang-up can both be too early. A client that forked a child and closed
+ * the socket in both leaves the child the GPU's descriptors, and with them its running kernels. Under MPS a server may
+ * still run the kernels. If the driver lists processes, it lists a dead one until its work is torn down (facts.md),
+ * which takes 50 to 200 ms. If a child keeps the work, the pauses between two questions grow, so that the thread that
+ * asks is free for other sessions. Pauses are in microseconds.
  */
 #define PAUSE_US     10000
 #define PAUSE_MAX_US 5000000
@@ -204,7 +210,10 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 	ask(argument);
 }
 
-/* Ends all of a dead session but its mappings, which stay, because no device can prove that its work has ended. */
+/*
+ * Called when no device can prove that the work of a dead session has ended: ends everything of the session but its
+ * mappings, which stay.
+ */
 static void session_unproven(struct session *session, const char *text)
 {
 	session->proof.state = PROOF_IMPOSSIBLE;
@@ -282,8 +291,8 @@ void session_prove(struct session *session)
 /* ---- hang-up and death ---- */
 
 /*
- * Ends the session, or begins the proof of death, if the conditions hold. A hang-up alone does not end a session with
- * mappings, not even with orphaned ones, because the process may live on with its mapping.
+ * Ends the session, or begins the proof of death, if its conditions hold. A hang-up alone does not end a session with
+ * mappings, not even with orphaned ones, because the process may live on with a mapping.
  */
 static void end_if_over(struct session *session)
 {
@@ -312,10 +321,10 @@ void session_hang_up(struct session *session)
 }
 
 /*
- * A forked child may still have the socket. After the shutdown the kernel accepts nothing more from the child, so the
- * messages in the socket are the last ones of the process. They are read before other work of its user, because the
- * hang-up is seen only after them. The socket of a disconnected session is not shut down: the broker has shut down its
- * own direction already, and with both directions shut down the socket would report a hang-up.
+ * Shuts the socket down for reading, because a forked child may still have it: the kernel then accepts nothing more
+ * from the child, so the messages in the socket are the last ones of the process. They are read before other work of
+ * its user, because the hang-up is seen only after them. Does not shut down the socket of a disconnected session: the
+ * broker has shut down its own direction already, and with both directions shut down the socket would report a hang-up.
  */
 void session_on_death(evutil_socket_t fd, short what, void *argument)
 {

@@ -17,27 +17,39 @@
 struct broker;
 struct session;
 
-/* Closes the socket of a session whose client has closed its end. May end the session. */
+/*
+ * Handles the hang-up of a session's client: closes the socket, and drops the requests that wait. May end and free the
+ * session.
+ */
 void session_hang_up(struct session *session);
 
-/* The event callback of the session's pidfd, called when the process is dead. May end the session. */
+/* Callback of the event of the session's pidfd: handles the death of the process. May end and free the session. */
 void session_on_death(evutil_socket_t fd, short what, void *session);
 
 /*
- * Asks the devices whether they are done with the process, which is dead and whose socket has hung up. Asks again until
- * they are, and then ends the session. A second call does nothing.
+ * Asks the devices whether they are done with the session's process, which is dead and whose socket has hung up. Asks
+ * again until they are, and then ends the session. A second call does nothing.
  */
 void session_prove(struct session *session);
 
-/* Does the work in session->due within the user's share. If work is left, queues the session and returns false. */
+/*
+ * Does the work in session->due, within the user's share. If work is left, puts the session into its user's queue and
+ * returns false.
+ */
 bool session_do_due(struct session *session);
 
-/* Ends the session's mappings, as long as the user's share allows it, and frees the session after the last mapping. */
+/*
+ * Ends the session's mappings, as long as the user's share allows, and frees the session after the last mapping. If
+ * mappings are left, puts the session into its user's queue.
+ */
 void session_end_mappings(struct session *session);
 
-/* Frees a session. Does not end its mappings, so that memory that a living process maps is not freed. */
+/*
+ * Frees a session. If the session still has mappings, frees no memory that they map, because a living process may map
+ * it.
+ */
 void session_free(struct session *session);
 
-void sessions_deinit(struct broker *broker); /* before the registry's */
+void sessions_deinit(struct broker *broker); /* called before registry_deinit() */
 
 #endif

@@ -34,7 +34,7 @@ bool session_socket_is_closed(const struct session *session)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
 }
 
-/* Stops the greeting's time limit, which must not count the time that the session waits in the queue. */
+/* Also stops the greeting's time limit, because the time that the session waits in the queue must not count. */
 void session_wait(struct session *session)
 {
 	if (session->reading)
@@ -52,8 +52,8 @@ void session_owe(struct session *session, unsigned due)
 /* ---- sending ---- */
 
 /*
- * Returns how many messages the broker may send without a request of the client: a NOTICE for each grant and for each
- * mapping, and one INQUIRE. The client is not to be disconnected because these wait.
+ * Returns how many messages the broker may send that the client has not asked for: a NOTICE for each grant and for each
+ * mapping, and one INQUIRE. The client is not disconnected because these messages wait.
  */
 static unsigned notices_due(void *context)
 {
@@ -160,7 +160,10 @@ void session_refuse(struct session *session, uint64_t request, int error, const 
 
 /* ---- disconnecting ---- */
 
-/* Activates the reading event: its callback in serve.c ends the requests and discards what the client sends. */
+/*
+ * Puts the session into the state SESSION_DISCONNECTED, and activates its reading event, whose callback in serve.c ends
+ * the requests and discards what the client sends.
+ */
 static void disconnect(struct session *session)
 {
 	session->broker->counters.sessions_cut++;

@@ -29,30 +29,34 @@
 struct broker;
 
 enum session_state {
-	SESSION_ARRIVED,  /* the connection is accepted and its user is known; it waits in the fair queue */
-	SESSION_GREETING, /* the challenge is sent; the client has not answered it */
+	SESSION_ARRIVED,  /* the connection is accepted and its user is known; the session waits in the fair queue */
+	SESSION_GREETING, /* the challenge is sent, and the client has not answered it */
 	SESSION_OPEN,     /* the client was welcomed */
 	SESSION_LEAVING,  /* the client sent LEAVE */
 	SESSION_DISCONNECTED /* disconnected by the broker */
 };
 
 enum proof_state {
-	PROOF_NONE,      /* no device was asked yet: the process lives, or a copy of its socket is open */
-	PROOF_ASKING,    /* the devices are being asked, until none lists the dead process */
-	PROOF_IMPOSSIBLE /* the devices cannot be asked, or cannot tell */
+	/*
+	 * no device was asked yet whether it is done with the process: the process lives, or a copy of its socket is
+	 * open
+	 */
+	PROOF_NONE,
+	PROOF_ASKING,    /* the devices are asked again and again, until none lists the dead process */
+	PROOF_IMPOSSIBLE /* the devices cannot be asked, or cannot tell, whether they are done with the process */
 };
 
-/* Whether the devices are done with a dead process. */
+/* State of the proof that the devices are done with a dead process. */
 struct proof {
 	bool             mps; /* the client said that it runs under MPS */
 	enum proof_state state;
-	unsigned         asked;    /* number of questions that have not proved the death */
-	unsigned         pause_us; /* before the next question, in microseconds */
+	unsigned         asked;    /* number of questions to the devices so far that have not proved the death */
+	unsigned         pause_us; /* pause before the next question, in microseconds */
 	uint64_t         since_ms; /* time of the first question, in milliseconds since 1970 */
 	struct event    *again;    /* timer for the next question */
 };
 
-/* State of the question what the client waits for (request/inquiry.h). */
+/* Says whether the client has answered what its streams wait for (INQUIRE, request/inquiry.h). */
 enum answer_state {
 	ANSWER_NONE,   /* the session was never asked */
 	ANSWER_GIVEN,  /* the session has answered the last INQUIRE */
@@ -60,20 +64,24 @@ enum answer_state {
 	ANSWER_UNKNOWN /* the session's library does not know INQUIRE */
 };
 
-/* What the client was asked and what it reported. request/inquiry.c's. Zero it to begin with. */
+/*
+ * What the client was asked by INQUIRE, and what it answered. Owned by request/inquiry.c. All zeroes at the beginning.
+ */
 struct inquired {
 	enum answer_state     answer;
-	uint64_t              answered_ms; /* time of the last answer, in milliseconds since 1970; 0: none yet */
+	/* time of the client's last answer, in milliseconds since 1970; 0: none yet */
+	uint64_t              answered_ms;
 	uint64_t              round;    /* number of the last round in which the session was asked */
 	bool                  listed;   /* the session is in inquiry->sessions, to be asked in each round */
 	bool                  counted;  /* inquiry->awaited counts the answer of this session */
-	unsigned              messages; /* WAITS messages received so far of an answer that has more */
-	bool                  partial;  /* the process waits for more than the list waits has */
-	struct reported_wait *waits;    /* the waits that the process reported */
-	struct session      **asking;   /* the list of REFRESH senders that the session is in; NULL: in none */
-	uint64_t              request;  /* the session's unanswered REFRESH; valid while asking is not NULL */
-	struct session       *prev, *next;               /* in inquiry->sessions */
-	struct session       *asking_prev, *asking_next; /* in *asking */
+	/* number of WAITS messages received so far of an answer that has more of them */
+	unsigned              messages;
+	bool                  partial;  /* true: the process has more waits than the list `waits` */
+	struct reported_wait *waits;    /* list of the waits that the process reported */
+	struct session      **asking;   /* list of senders of REFRESH that the session is in; NULL: in none */
+	uint64_t              request;  /* number of the session's unanswered REFRESH; valid while asking is not NULL */
+	struct session       *prev, *next;               /* links in the list inquiry->sessions */
+	struct session       *asking_prev, *asking_next; /* links in the list *asking */
 };
 
 #define RANK_NONE UINT32_MAX
@@ -84,12 +92,15 @@ struct inquired {
  * one task at most.
  */
 struct session_task {
-	/* Does some of the work and counts its cost (fair_count). Returns true when the task is done. */
+	/* Does a part of the work and counts its cost (fair_count). Returns true when the task is done. */
 	bool (*step)(struct session *session);
-	void (*drop)(struct session_task *task); /* frees the task, done or not */
+	void (*drop)(struct session_task *task); /* frees the task, whether it is done or not */
 };
 
-/* Bits of session->due: work that no message asks for. The lowest bit is done first, in the user's share. */
+/*
+ * Bits of session->due: kinds of work that no message asks for. The work of the lowest bit that is set is done first,
+ * in the user's share.
+ */
 enum session_due {
 	DUE_EXPIRY = 1,  /* refuse the waiting requests whose time is over */
 	DUE_SILENCE = 2, /* drop the waiting requests, because the client gets no more answers */
@@ -100,48 +111,56 @@ struct session {
 	struct broker     *broker;
 	uint64_t           id;
 	enum session_state state;
-	int                fd;              /* the socket; -1 after the client hung up */
-	int                reserved;        /* kept open to reserve a descriptor for pidfd; -1 once it is closed */
-	int                pidfd;           /* of the process; -1 until the process was identified */
-	struct event      *reading;         /* fd is readable (edge-triggered), or the greeting's time is over */
-	struct event      *death;           /* pidfd is readable */
+	int                fd;              /* the session's socket; -1 after the client hung up */
+	/* a descriptor that is kept open so that there will be one for pidfd; -1 once it is closed */
+	int                reserved;
+	int                pidfd;           /* pidfd of the client's process; -1 until the process was identified */
+	struct event      *reading;         /* event: fd is readable (edge-triggered), or the greeting's time is over */
+	struct event      *death;           /* event: pidfd is readable, so the process is dead */
 	bool               opened;     /* the client was welcomed, and counters.sessions_opened counts the session */
 	bool               hung_up;    /* the client has closed its end of the socket */
-	bool               discarding; /* the session is disconnected, and what the client sends is discarded */
+	bool               discarding; /* the session is disconnected, and the broker discards what the client sends */
 	unsigned           due;        /* bits of enum session_due: work that is left to do */
-	bool               ends;       /* DUE_END was set once; it is not set again */
+	bool               ends;       /* DUE_END was set, and is not set again */
 	bool               died;       /* the session did not end by LEAVE; valid while ends is true */
 	struct identity    who;
 	pid_t              pid;
-	char               command[16]; /* from /proc/PID/comm, shown to people */
+	char               command[16]; /* name of the process's program, from /proc/PID/comm, shown to people */
 	uint64_t           start;       /* start time of the process, from /proc/PID/stat (process-start.h) */
-	time_t             since;       /* time of the connection, shown to people */
+	time_t             since;       /* time at which the client connected, shown to people */
 	uint32_t           rank;        /* rank of the process, as its HELLO says; or RANK_NONE */
 	bool               answers;     /* the client understands INQUIRE */
 	struct inquired    inquired;
 	struct proof       proof;
-	uint8_t            nonce[WIRE_NONCE_SIZE]; /* sent in the challenge, expected in the HELLO */
-	uint8_t           *key; /* seals the session's handles; from sodium_malloc() */
+	/* random bytes that were sent in the challenge and are expected in the HELLO */
+	uint8_t            nonce[WIRE_NONCE_SIZE];
+	uint8_t           *key; /* secret key that seals the session's handles, in memory of sodium_malloc() */
 	struct session_mappings mappings;
 	struct timelines   timelines;
-	struct buffer     *ephemerals; /* buffers that end with the session */
+	struct buffer     *ephemerals; /* list of the buffers that are unlinked when the session ends */
 	struct outbox      outbox;
 	struct session_task *task;     /* the task that is under way; NULL: none */
-	struct session_task leave;     /* the task of a LEAVE; task points to it then */
+	struct session_task leave;     /* the task of a LEAVE; `task` points to it while the client leaves */
 	uint64_t           leave_request; /* number of the LEAVE request */
-	struct charge      charge;      /* for the session, from its welcome on */
-	struct charge      greeting;    /* for the connection, until its welcome */
-	struct charge      descriptors; /* for the socket and the pidfd */
+	struct charge      charge;      /* charge for the session, from the welcome on */
+	struct charge      greeting;    /* charge for the connection, until the welcome */
+	struct charge      descriptors; /* charge for the descriptors of the socket and of the process */
 	struct tracked     tracked;
-	struct fair_entry  place; /* in the fair queue */
-	UT_hash_handle     hh;    /* in sessions->by_id */
+	struct fair_entry  place; /* the session's entry in the fair queue */
+	UT_hash_handle     hh;    /* handle in the hash table sessions->by_id */
 };
 
-/* Implemented by broker/request/. */
+/* Functions of broker/request/ that the sessions call. */
 struct session_hooks {
-	/* Does what the message asks for. -EPROTO with the error message set: the message breaks the protocol. */
+	/*
+	 * Does what a message of the client asks for, and answers. Returns 0, also if the request is refused; -EPROTO
+	 * with the error message set: the message breaks the protocol.
+	 */
 	int (*message)(struct session *session, const struct wire_message *message);
-	/* Each does one piece of the work of its bit of enum session_due. Returns its cost; 0: no work was left. */
+	/*
+	 * Each function does one piece of the work of one bit of enum session_due: expire() of DUE_EXPIRY, silence() of
+	 * DUE_SILENCE, end() of DUE_END. Returns the cost of the piece; 0: no work was left.
+	 */
 	unsigned (*expire)(struct session *session);
 	unsigned (*silence)(struct session *session);
 	unsigned (*end)(struct session *session);
@@ -149,30 +168,31 @@ struct session_hooks {
 
 struct sessions {
 	const struct session_hooks *hooks;
-	struct session      *by_id;   /* all sessions */
+	struct session      *by_id;   /* table of all sessions, by id */
 	uint64_t             next_id; /* id of the session that began last */
 	unsigned             arrived; /* number of sessions in the state SESSION_ARRIVED */
-	struct socket_packet packet;  /* buffer for the packet that is being read, of any session */
-	struct staged        staged;  /* answers to the messages of one packet, or of one step of a task */
+	struct socket_packet packet;  /* buffer for the packet that is being read, used for all sessions */
+	/* answers that are collected during one packet of messages, or one step of a task */
+	struct staged        staged;
 };
 
-/* The session in the form in which a broker_event names a party. */
+/* Names the session as a party of a broker_event. */
 #define SESSION_PARTY(which) \
 	((struct event_party){ (which)->id, (uint32_t)(which)->pid, (which)->who.uid, (which)->command })
 
-/* Returns the session with that id, or NULL. */
+/* Returns the session with the id, or NULL. */
 struct session *session_find(struct broker *broker, uint64_t id);
 
 /*
- * Whether the client was welcomed, or was disconnected by the broker before that. A session has no mappings, timelines
- * or requests before its welcome.
+ * Returns true if the client was welcomed, or was disconnected by the broker before that. A session has no mappings,
+ * timelines or requests before its welcome.
  */
 bool session_is_welcome(const struct session *session);
 
-/* Whether the session has a mapping that is not orphaned. */
+/* Returns true if the session has a mapping that is not orphaned. */
 bool session_maps(const struct session *session);
 
-/* Whether the client closed its end of the socket. */
+/* Returns true if the client has closed its end of the socket. */
 bool session_socket_is_closed(const struct session *session);
 
 /* Puts the session into its user's queue, to be served in a later pass of the loop. */
@@ -181,7 +201,7 @@ void session_wait(struct session *session);
 /* Adds bits of enum session_due to session->due, and puts the session into its user's queue as urgent. */
 void session_owe(struct session *session, unsigned due);
 
-/* Opens session->outbox on the session's socket. -ENOMEM */
+/* Opens session->outbox on the session's socket. Returns 0 or -ENOMEM with the error message set. */
 int session_open_outbox(struct session *session);
 
 /*
@@ -192,12 +212,12 @@ int session_open_outbox(struct session *session);
 void session_send(struct session *session, const struct wire_message *message, int fd);
 
 /*
- * Whether the session may be sent that many messages with a descriptor now: outbox_check(). Returns 0 for a session
- * that hung up or is disconnected, because nothing is sent to it.
+ * Returns 0 if the session may be sent so many messages with a descriptor now, or the error of outbox_check(). Also
+ * returns 0 for a session that hung up or is disconnected, because nothing is sent to it.
  */
 int session_check_descriptors(struct session *session, unsigned descriptors);
 
-/* Frees the session's task, if there is one: the task is done, or the client gets no answers any more. */
+/* Frees the session's task, if there is one: because the task is done, or the client gets no answers any more. */
 void session_drop_task(struct session *session);
 
 /* Sends a DONE for the request, with a descriptor that stays the caller's (-1: none). */
@@ -207,13 +227,13 @@ void session_done(struct session *session, uint64_t request, int fd);
 void session_refuse(struct session *session, uint64_t request, int error, const char *text);
 
 /*
- * Disconnects the client and logs the reason. Changes only the session itself, so that it may be called in the middle
- * of a change of the registry. The session's waiting requests are dropped later, when the loop serves the session, and
- * find it with the state SESSION_DISCONNECTED until then.
+ * Disconnects the client, and makes an event with the reason. Changes only the session itself, so that it may be called
+ * in the middle of a change of the registry. The session's waiting requests are dropped later, when the loop serves the
+ * session; until then they find the session in the state SESSION_DISCONNECTED.
  */
 void session_disconnect(struct session *session, const char *reason);
 
-/* Disconnects the client, because the session `by` asked for the eviction, and makes an event of it. */
+/* Disconnects the client, because the session `by` asked for its eviction, and makes an event of the eviction. */
 void session_evict(struct session *session, const struct session *by);
 
 #endif

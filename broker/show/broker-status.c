@@ -38,7 +38,7 @@ static struct options {
 	bool                 list, json, counters, watch, why, openmetrics, prometheus;
 	unsigned             delay;
 	const char          *sort, *columns, *user, *device, *holder;
-	const char          *about;    /* for --why: a buffer's name or a pid; NULL: everything */
+	const char          *about;    /* --why: the buffer's name or the pid to explain; NULL: everything that waits */
 	const char          *instance; /* name of the broker to show; NULL: the only broker, or all */
 	struct table_options table;
 } options = { .delay = 1 };

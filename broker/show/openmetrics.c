@@ -230,7 +230,7 @@ struct adding {
 	struct metrics     *metrics;
 	const struct shown *shown;
 	const char         *broker;               /* value of the label "broker" */
-	/* by index of the device: its label "device_uuid"; "": there is no such device */
+	/* value of each device's label "device_uuid", by the device's index; "": there is no such device */
 	char                uuid[DEVICE_MAX][48];
 };
 

@@ -32,7 +32,8 @@ struct shown {
 	char                 instance[INSTANCE_SIZE];
 	enum shown_state     state;
 	uid_t                owner;   /* uid of the file's owner */
-	bool                 trusted; /* true: only root, the broker's own user or the caller could have written the file */
+	/* true: only root, the broker's own user or the caller could have written the file */
+	bool                 trusted;
 	/* true: the status is from the broker, which left out counters and what this user may not see */
 	bool                 partial;
 	struct status_header header;

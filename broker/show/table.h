@@ -15,7 +15,7 @@
 struct table_options {
 	struct selection selection;
 	struct paper     paper;
-	bool             all;  /* also print counters that are 0, and always the table of users */
+	bool             all;  /* true: also print counters that are 0, and always the table of users */
 	bool             head; /* print the lines about the broker even if the selection names columns */
 };
 

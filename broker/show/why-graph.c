@@ -206,7 +206,7 @@ static bool edges_make(struct why_graph *graph)
 struct peeling {
 	struct why_graph *graph;
 	size_t            nodes;             /* number of all nodes */
-	bool             *alive;             /* by node: the node is not removed */
+	bool             *alive;             /* by node: true if the node is not removed */
 	uint32_t         *out, *in;          /* by node: number of its edges to, and from, nodes that are not removed */
 	size_t           *back, *back_first; /* edges sorted by `to`; by node: index in back of the first edge to it */
 	uint32_t         *queue;             /* removed nodes whose edges are still counted in `out` and `in` */

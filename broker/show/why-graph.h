@@ -14,7 +14,7 @@
 #include "views.h"
 
 struct why_edge {
-	uint32_t                   from, to; /* node that waits; node that it waits for */
+	uint32_t                   from, to; /* the node that waits, and the node that the first one waits for */
 	const union status_record *wait;     /* record of the wait: a TRACKED_WAIT or a TRACKED_REQUEST */
 };
 
@@ -28,7 +28,8 @@ struct why_graph {
 	/* indexes in `edges` of the edges of all circles: circle by circle, from the lowest node */
 	size_t                    *circle;
 	size_t                     circle_edges; /* number of entries in circle */
-	bool                      *open;   /* by node: the session may go on without the sessions that it waits for */
+	/* by node: true if the session may go on without the sessions that it waits for */
+	bool                      *open;
 	size_t                    *on;     /* by node: for a node in a circle, the index of its edge in the circle */
 	uint32_t                  *circle_of; /* by node: number of the circle that the node is in, from 1; 0: none */
 	uint32_t                   circles;   /* number of circles */

@@ -31,10 +31,12 @@ enum status_session_state {
 	STATUS_OPEN,
 	STATUS_LEAVING,
 	STATUS_CUT,
-	STATUS_LOST,     /* its socket is closed, but its process may live: its mappings stay until the death */
-	STATUS_ORPHANED, /* its process is dead, but another process has its socket open */
-	STATUS_DYING,    /* its process is dead, and the driver has not torn down the process's work */
-	STATUS_UNPROVEN, /* its process is dead, and whether the driver has torn down the work is not known */
+	/* the session's socket is closed, but its process may live: its mappings stay until the death */
+	STATUS_LOST,
+	STATUS_ORPHANED, /* the session's process is dead, but another process has its socket open */
+	STATUS_DYING,    /* the session's process is dead, and the driver has not torn down the process's work */
+	/* the session's process is dead, and it is not known whether the driver has torn down its work */
+	STATUS_UNPROVEN,
 	STATUS_SESSION_STATES
 };
 
@@ -73,7 +75,7 @@ struct status_device {
 struct status_user {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	/* struct account and struct quota have the meanings; a limit of QUOTA_NONE: no limit */
+	/* as in struct account and struct quota; a limit of QUOTA_NONE: no limit */
 	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests;
 };
 
@@ -85,9 +87,9 @@ struct status_session {
 	uint32_t type, state;
 	uint64_t id, pid;
 	uint32_t uid, rank;   /* rank: the rank that its process reported in HELLO, plus 1; 0: none */
-	char     command[16]; /* name of its program */
-	uint64_t since;       /* when it connected, in seconds since 1970 */
-	uint64_t answered;    /* when it last answered INQUIRE, in milliseconds since 1970; 0: never */
+	char     command[16]; /* name of the process's program */
+	uint64_t since;       /* when the session's client connected, in seconds since 1970 */
+	uint64_t answered;    /* when the client last answered INQUIRE, in milliseconds since 1970; 0: never */
 	uint32_t answer;      /* enum status_answer */
 	uint32_t partial;     /* 1: its process waits for more than the wait records of the session show */
 	uint64_t start; /* start time of its process, in clock ticks since boot, as in /proc/PID/stat; 0: not known */
@@ -121,7 +123,7 @@ struct status_grant {
 	uint64_t mapping, generation; /* id of the mapping; generation of the buffer */
 };
 
-/* Whether a timeline's writer has ended: no, by LEAVE, or without it. */
+/* How a timeline's writer has ended: not at all, by LEAVE, or without LEAVE. */
 enum status_ended { STATUS_RUNS, STATUS_LEFT, STATUS_DIED, STATUS_ENDS };
 
 /* The timeline of a buffer. */
@@ -187,13 +189,13 @@ struct status_event {
 	struct status_seal seal;
 	uint64_t time_ms;              /* time of the event, in milliseconds since 1970 */
 	uint32_t kind;                 /* enum event_kind */
-	int32_t  error;                /* negative errno: why the request was refused; 0: it was not */
+	int32_t  error;                /* negative errno of the refusal, if the event is a refused request; else 0 */
 	uint64_t session;              /* id of the actor's session; 0: none */
 	uint32_t pid, uid;             /* pid and uid of the actor */
 	uint64_t other_session;        /* id of the session of the process that was affected; 0: none */
 	uint32_t other_pid, other_uid; /* pid and uid of the process that was affected */
 	uint64_t bytes;
-	uint32_t detail, left_out; /* as in struct broker_event */
+	uint32_t detail, left_out; /* with the meaning of these members in struct broker_event */
 	char     text[NAME_SIZE];  /* name of the buffer, or the cause, as event_rows[kind].subject tells */
 };
 

@@ -252,7 +252,10 @@ size_t status_fill(const struct broker *broker, const struct tracked *tracked, u
 
 /* ---- writing ---- */
 
-/* Writes bytes to the copy and then to their place, so that one of both is whole at any time (format.h). */
+/*
+ * Writes bytes to the file's copy and then to their place, so that the copy or the place is whole at any time
+ * (format.h).
+ */
 static void put(struct status *status, uint64_t offset, const void *bytes, size_t size)
 {
 	struct status_copy *copy = (struct status_copy *)(status->file.bytes + STATUS_COPY);

@@ -35,7 +35,7 @@ struct status {
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
 	struct tracked  address, job;
-	/* bytes of idle and of pooled memory of each device, as last noted for the device's record */
+	/* bytes of idle and of pooled memory of each device, as last marked for the device's record */
 	uint64_t        spare[DEVICE_MAX][2];
 	uint64_t        sequence;             /* number of the latest write, for the seals */
 	char            launcher[STATUS_LAUNCHER_SIZE]; /* name of the program that started the job, such as "slurm" */

@@ -33,7 +33,7 @@ static const struct {
 	[RESOURCE_QUEUED] = { "queued", NULL, "of unread messages", NULL, true },
 };
 
-/* as large as the default limit of sessions, because all ranks of a job may connect at once */
+/* default limit of greetings; as large as that of sessions, because all ranks of a job may connect at once */
 #define GREETINGS_DEFAULT 1024
 #define TICKETS_DEFAULT   4096
 #define WAITS_DEFAULT     8192

@@ -50,7 +50,7 @@ struct user_quota {
 };
 
 struct quotas {
-	struct quota             fallback; /* for all users that are not in `users` */
+	struct quota             fallback; /* quota of all users that are not in `users` */
 	/* array of `count` entries, owned by the caller of accounting_set_quotas() */
 	const struct user_quota *users;
 	unsigned                 count;
