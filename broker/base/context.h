@@ -47,7 +47,7 @@ struct broker {
 	struct accounting   *accounting;
 	struct memory       *memory;
 	struct registry     *registry;
-	struct marks        *marks; /* marks to write into the pages of timelines that have ended */
+	struct marks        *marks; /* checks the end marks in the pages of timelines that have ended */
 	struct workers      *workers;
 	struct pool         *pool;
 	struct discard      *discard;
@@ -66,7 +66,7 @@ struct broker {
 	const struct access_list *creators;
 	struct counters      counters;
 	struct histograms    histograms;
-	bool                 several_users; /* users other than the broker's own are served */
+	bool                 several_users; /* true: users other than the broker's own are served */
 	bool                 stopping;
 	bool                 changed;     /* a part changed in this pass; core/broker.c clears the flag once a pass */
 	bool                 unpublished; /* there may be changes that are not in the status file yet */

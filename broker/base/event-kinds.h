@@ -129,7 +129,7 @@ struct broker_event {
 	const char        *name;     /* name of the buffer; NULL: none */
 	/* the cause, as the client was told; NULL: the cause is the usual text for `error` */
 	const char        *text;
-	/* not 0: in place of this number of events of the kind and reason, which were left out */
+	/* not 0: the event stands for so many events of its kind and reason, which were left out */
 	uint32_t           left_out;
 };
 

@@ -94,7 +94,8 @@ static bool rate_allows(void)
 	return true;
 }
 
-static const int priorities[] = { [LOG_QUIET] = 4, [LOG_NORMAL] = 5, [LOG_VERBOSE] = 6 }; /* warning, notice, info */
+/* syslog(3): warning, notice, info */
+static const int priorities[] = { [LOG_QUIET] = 4, [LOG_NORMAL] = 5, [LOG_VERBOSE] = 6 };
 
 static bool tell_left_out(int wait_ms)
 {

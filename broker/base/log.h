@@ -21,10 +21,10 @@
 /* What is logged: failures (QUIET); also what the program does (NORMAL); also sessions' begins and ends (VERBOSE). */
 enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
 
-#define log_say(...)    log_write(LOG_QUIET, false, __VA_ARGS__)  /* a failure of the program's own */
-#define log_note(...)   log_write(LOG_NORMAL, false, __VA_ARGS__) /* what the program does */
-#define log_line(...)   log_write(LOG_QUIET, true, __VA_ARGS__)   /* a failure that a client caused */
-#define log_detail(...) log_write(LOG_VERBOSE, true, __VA_ARGS__) /* sessions that begin and end */
+#define log_say(...)    log_write(LOG_QUIET, false, __VA_ARGS__)  /* logs a failure of the program itself */
+#define log_note(...)   log_write(LOG_NORMAL, false, __VA_ARGS__) /* logs what the program does */
+#define log_line(...)   log_write(LOG_QUIET, true, __VA_ARGS__)   /* logs a failure that a client caused */
+#define log_detail(...) log_write(LOG_VERBOSE, true, __VA_ARGS__) /* logs that a session begins or ends */
 
 /*
  * Logs a line if the log's level is `least` or more. of_client: clients can cause the line, so the number of such lines

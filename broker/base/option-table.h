@@ -15,13 +15,13 @@
 #include "values.h"
 
 struct option_row {
-	char              letter;   /* short option; 0: none */
+	char              letter;   /* letter of the short option; 0: none */
 	const char       *name;     /* long option, without "--" */
 	const char       *argument; /* what --help calls the value; NULL: the option has no value */
 	const char       *text;     /* description of the option in --help */
 	struct value_type type;
 	size_t            offset;  /* offset of the option's field in the struct that the options fill */
-	/* name of the commands that the option is for; NULL: all, or the program has no commands */
+	/* names of the commands that the option is for; NULL: all, or the program has no commands */
 	const char       *command;
 };
 

@@ -9,7 +9,10 @@
 #ifndef GPUB_REOPEN_H
 #define GPUB_REOPEN_H
 
-/* access: O_RDONLY or O_RDWR. Returns the new descriptor, which the caller closes, or a negative errno. */
+/*
+ * Opens the file of the descriptor fd once more. access: O_RDONLY or O_RDWR. Returns the new descriptor, which the
+ * caller closes, or a negative errno.
+ */
 int reopen(int fd, int access);
 
 #endif

@@ -37,7 +37,7 @@ taker take_instance;  /* char[INSTANCE_SIZE]: the name of a broker, padded with 
 taker take_device;    /* char[DEVICE_CHOICE_SIZE]: "auto", "cuda", "host" or "host:N", padded with zero bytes */
 taker take_size_or_0; /* uint64_t: a number of bytes, such as "64M", or 0 */
 taker take_mode;      /* unsigned: permission bits, written in octal */
-taker take_export;    /* unsigned: number of the kind of export with this name (exports.h) */
+taker take_export;    /* unsigned: number of the kind of export with this name (common/exports.h) */
 taker take_user;      /* uint32_t: uid, from a user's name or a number */
 taker take_group;     /* uint32_t: gid, from a group's name or a number */
 

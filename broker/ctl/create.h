@@ -12,7 +12,10 @@ struct create_order {
 	int           wait_ms;     /* milliseconds that the create may wait for memory; 0: not at all */
 };
 
-/* Returns 0 or negative errno with the error message; -ETIMEDOUT: there was no memory within wait_ms. */
+/*
+ * Creates the buffer. Returns 0 or negative errno with the error message; -ETIMEDOUT: there was no memory within
+ * wait_ms.
+ */
 int ctl_create(gpub_client *client, const struct create_order *order);
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef GPUB_CTL_INTERRUPT_H
 #define GPUB_CTL_INTERRUPT_H
 
-/* Installs the handlers. */
+/* Installs the handlers of SIGINT, SIGTERM and SIGHUP. */
 void interrupt_watch(void);
 
 /* Returns 0, or -EINTR with the error message if one of the signals was received. A long operation calls it often. */

@@ -25,7 +25,10 @@ struct load_order {
 	bool        quiet;   /* no progress is shown */
 };
 
-/* Returns 0 or negative errno with the error message; there is no new buffer then. */
+/*
+ * Loads the file into a new buffer. Returns 0 or negative errno with the error message, and then there is no new
+ * buffer.
+ */
 int ctl_load(const struct load_order *order);
 
 #endif

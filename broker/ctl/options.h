@@ -10,7 +10,10 @@
 
 #include "commands.h"
 
-/* Returns 0; 1 if --help or --version was printed; or -EINVAL with the error message. */
+/*
+ * Reads the command line into *options. Returns 0; 1 if --help or --version was printed; or -EINVAL with the error
+ * message.
+ */
 int ctl_options_parse(struct ctl_options *options, int argc, char **argv);
 
 #endif

@@ -28,7 +28,7 @@ static int folder_length(const char *path)
 
 #define ACL "system.posix_acl_access"
 
-/* Returns the mode of a new file by the umask. */
+/* Returns the permission bits that a new file gets by the umask. */
 static mode_t mode_of_new(void)
 {
 	mode_t mask = umask(0);

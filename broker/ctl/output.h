@@ -15,7 +15,10 @@ struct output {
 	char *path, *temporary; /* paths of the final and the temporary file, allocated; NULL: standard output */
 };
 
-/* Makes the temporary file. Returns 0 or negative errno with the error message, and then no file is left. */
+/*
+ * Makes the temporary file for an output file at path. Returns 0 or negative errno with the error message, and then no
+ * file is left.
+ */
 int output_open(struct output *output, const char *path);
 
 /*

@@ -29,7 +29,7 @@ void report_check(const char *name);
 /* Reports one finding. remedy: how to fix it; NULL: none, or the text has it. */
 void report(enum verdict verdict, const char *remedy, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Prints the JSON, if chosen. Returns true if a finding is a FAIL. */
+/* Ends the report, and prints it if report_begin() chose JSON. Returns true if a finding is a FAIL. */
 bool report_end(void);
 
 #endif

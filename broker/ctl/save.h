@@ -16,7 +16,10 @@ struct save_order {
 	bool        quiet; /* no progress is shown */
 };
 
-/* Returns 0 or negative errno with the error message. After a failure, a file at that path is as it was before. */
+/*
+ * Saves the buffer to the file. Returns 0 or negative errno with the error message, and then a file at the path is as
+ * it was before.
+ */
 int ctl_save(const struct save_order *order);
 
 #endif

@@ -314,7 +314,7 @@ static int service_main(struct service *service)
 	int error;
 
 	signals_used(&signals);
-	/* an ignored signal might never be received by signalfd(2) */
+	/* a SIGHUP that is ignored might never be received by signalfd(2) */
 	sigaction(SIGHUP, &defaults, NULL);
 	sigaction(SIGCHLD, &defaults, NULL);
 	control_block(&signals);

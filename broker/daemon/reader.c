@@ -68,7 +68,9 @@ int reader_start(struct reader *reader)
 	return error;
 }
 
-/* Waits for the thread, at most a second. Returns false if it still reads, and detaches it. */
+/*
+ * Waits for the reading thread to end, at most a second. Returns false if the thread still reads, and then detaches it.
+ */
 static bool reader_end(struct reader *reader)
 {
 	struct timespec deadline;

@@ -28,7 +28,7 @@ struct reader {
 	receiver_hook         *hook;
 	void                  *context;  /* first argument of the hook */
 	bool                   reading;  /* the thread runs, or the loop has not noticed its end yet */
-	pthread_t              thread;   /* valid while reading is true */
+	pthread_t              thread;   /* the thread that reads; valid while `reading` is true */
 	int                    finished; /* eventfd: the thread writes to it when it has set config or text */
 	struct event          *event;    /* event: finished can be read; NULL: the reader is not open */
 	/* the result, which the thread writes while `reading` is true; NULL: none, or a failure */

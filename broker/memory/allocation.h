@@ -97,7 +97,10 @@ struct allocation {
 	struct spare         spare;       /* place in the owner's list of spare memory, while idle or pooled */
 	/* used after the allocation was reclaimed, whose bytes then count as available for a while */
 	struct leaving       leaving;
-	/* job that will free the memory, so that no free lacks memory; NULL: submitted, or not made yet */
+	/*
+	 * job that will free the memory, allocated beforehand so that a free never fails for lack of memory; NULL: the
+	 * job is submitted, or the memory is not made yet
+	 */
 	struct job          *job;
 	/* number of its release, given by pool.c; a later release has a larger number */
 	uint64_t             number;

@@ -42,7 +42,7 @@ struct memory {
 	struct accounting   *accounting;
 	/* kind of export of buffers that do not need a certain one (common/export.h) */
 	unsigned             exported;
-	/* number of descriptors that the device keeps open for an allocation, without that of its export */
+	/* number of descriptors that the device keeps open for an allocation, beside the descriptor of its export */
 	unsigned             descriptors;
 	struct addresses     addresses;
 	struct memory_orders orders;

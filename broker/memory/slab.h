@@ -38,7 +38,7 @@ struct slab {
 	bool               closed;      /* the allocation takes no more buffers */
 	/* the shelf that the slab is on: the list of the slabs of its kind that have room; NULL: on none */
 	struct shelf      *shelf;
-	struct slab       *prev, *next; /* on that shelf */
+	struct slab       *prev, *next; /* links in the list of the shelf */
 };
 
 /* All slabs that have room. */

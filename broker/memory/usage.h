@@ -128,7 +128,8 @@ void usage_leaving(struct usages *usages, struct usage *usage, struct leaving *l
 void usage_left(struct usages *usages, struct leaving *leaving);
 
 /*
- * Stops to count evicted memory as available whose time is over, because the processes that map it may never close it.
+ * Stops counting evicted memory as available when its time (until_ms) is over: the processes that map it may never
+ * close it.
  */
 void usages_write_off_late(struct usages *usages);
 

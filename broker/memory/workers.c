@@ -88,7 +88,7 @@ static void job_add(struct job_queue *queue, struct job *job)
 }
 
 /*
- * Takes the first job of the user whose turn it is. The user's second job, if any, becomes the head of the user's
+ * Takes the first job of the next user of the fair queue. The user's second job, if any, becomes the head of the user's
  * queue.
  */
 static struct job *job_take_fair(struct job_queue *queue)

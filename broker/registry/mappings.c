@@ -448,7 +448,8 @@ static void mapping_merge(struct registry *registry, struct mapping *into, struc
 			continue;
 		}
 		grant_remove(registry, grant);
-		grant_enter(grant, into, ORPHAN_KEY(grant->buffer)); /* after -ENOMEM the grant is in no table */
+		/* if this fails (-ENOMEM), the grant is in no table */
+		grant_enter(grant, into, ORPHAN_KEY(grant->buffer));
 		grant_add(registry, grant, into, grant->buffer);
 	}
 }

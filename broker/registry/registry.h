@@ -37,7 +37,10 @@ struct buffer_spec {
 	struct buffer **ephemerals;
 };
 
-/* Returns the buffer's layout: that of its create, as resizes fitted it. All zeros if the buffer has none. */
+/*
+ * Returns the layout that the buffer was created with, as later resizes have adapted it. All zeros if the buffer has
+ * none.
+ */
 gpub_layout buffer_layout(const struct buffer *buffer);
 
 /*

@@ -64,8 +64,7 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 }
 
 /*
- * Returns 0, or -EPERM if the buffer's owner is not the user that the acquire expects, or not one that GPUB_MINE
- * allows.
+ * Returns 0, or -EPERM if the buffer's owner is not the one that the acquire expects, or is not allowed by GPUB_MINE.
  */
 static int check_owner(const struct session *session, const struct wire_acquire *acquire, const struct buffer *buffer)
 {

@@ -46,7 +46,7 @@ struct create_queue {
 };
 
 struct create_wait {
-	struct wait                wait;  /* the first member, because create_end() casts */
+	struct wait                wait;  /* must be the first member, because create_end() casts its address */
 	struct create_queue       *queue;
 	uint64_t                   span;  /* bytes of memory that the create needs */
 	const struct create_hooks *hooks;

@@ -31,7 +31,10 @@ struct issuer {
 
 /* The note of a ticket that can be redeemed once, and has not been redeemed. */
 struct once {
-	/* expiry of the ticket; its ms is 0: never. The first member, because once_drop_expired() casts */
+	/*
+	 * expiry of the ticket; its ms is 0: never. Must be the first member, because once_drop_expired() casts its
+	 * address
+	 */
 	struct deadline    expires;
 	uint8_t            id[16];  /* id of the ticket */
 	struct delegation *among;

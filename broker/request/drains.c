@@ -14,7 +14,7 @@
 #include "waiting.h"
 
 struct drain_wait {
-	struct wait    wait;   /* the first member, because drain_end() casts */
+	struct wait    wait;   /* must be the first member, because drain_end() casts its address */
 	uint64_t       serial; /* serial of the buffer that is drained */
 	char           name[NAME_SIZE];
 	UT_hash_handle hh; /* handle in the hash table waiting->drains */

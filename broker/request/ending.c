@@ -59,8 +59,8 @@ static bool end_a_timeline(struct session *session, bool died)
 }
 
 /*
- * Unlinks one ephemeral buffer of the session. Returns false if none is left. Only takes a buffer that is still being
- * made off the session's list: creation.c unlinks the buffer when it is made, because its creator has ended.
+ * Unlinks one ephemeral buffer of the session. Returns false if none is left. A buffer that is still being made is only
+ * taken off the session's list: creation.c unlinks it when it is made, because its creator has ended.
  */
 static bool unlink_an_ephemeral(struct session *session)
 {

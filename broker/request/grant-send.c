@@ -42,7 +42,7 @@ static struct wire_grant grant_of(const struct grant *grant, uint32_t place)
 				    .reserve = allocation->reserved };
 }
 
-/* The fence makes the handle readable in the board before the GRANT with its place is sent. */
+/* Ends with a fence, so that the handle is readable in the board before the GRANT with its place is sent. */
 void grant_seal(struct session *session, const struct grant *grant)
 {
 	const struct wire_grant body = grant_of(grant, grant->mapping->place);

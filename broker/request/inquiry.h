@@ -34,7 +34,8 @@ enum inquiry_state {
 	INQUIRY_ASKING,    /* some sessions are still to be asked in this round, or some timelines to be read */
 	INQUIRY_AWAITING,  /* all sessions were asked, and some have not answered */
 	INQUIRY_ANSWERING, /* the round is over, and some senders of a REFRESH are still to be answered */
-	INQUIRY_PAUSED     /* the round is over, and INQUIRY_PAUSE_MS since its beginning are not */
+	/* the round is over, but the next one waits until INQUIRY_PAUSE_MS since its beginning have passed */
+	INQUIRY_PAUSED
 };
 
 struct inquiry {
@@ -42,12 +43,12 @@ struct inquiry {
 	uint64_t           round;     /* number of the current round or, between rounds, of the last one */
 	uint64_t           began_ms;  /* when that round began, in milliseconds of CLOCK_MONOTONIC */
 	unsigned           awaited;   /* number of sessions asked in this round that have not answered */
-	struct event      *timer;     /* expires at the end of INQUIRY_MS, or of the pause after a round */
+	struct event      *timer;     /* timer that expires at the end of INQUIRY_MS, or of the pause after a round */
 	/* list of the sessions to ask in each round; the session that was asked longest ago is first */
 	struct session    *sessions;
 	struct timeline   *timelines; /* list of all timelines; the timeline that was read longest ago is first */
-	struct session    *next;      /* sessions with a REFRESH that the next round will answer */
-	struct session    *served;    /* sessions with a REFRESH that this round answers */
+	struct session    *next;      /* list of the sessions whose REFRESH the next round will answer */
+	struct session    *served;    /* list of the sessions whose REFRESH the current round answers */
 };
 
 /* A wait of a stream for a timeline, as the process of the session claims. */

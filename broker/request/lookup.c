@@ -87,7 +87,7 @@ void lookup_tell_newer(struct session *session, uint64_t request, const struct w
 /* ---- lists ---- */
 
 struct list {
-	struct walk walk; /* the first member, because list_visit() casts */
+	struct walk walk; /* must be the first member, because list_visit() casts its address */
 	char        prefix[NAME_SIZE];
 };
 

@@ -29,7 +29,7 @@ struct name_queue {
 };
 
 struct name_wait {
-	struct wait        wait; /* the first member, because name_wait_end() casts */
+	struct wait        wait; /* must be the first member, because name_wait_end() casts its address */
 	struct name_queue *queue;
 	union {
 		char                name[NAME_SIZE]; /* the name that both structures below begin with */
@@ -219,7 +219,8 @@ void name_waits_wake(struct broker *broker, const char *name)
 	struct name_queue *queue = queue_find(broker->waiting, name);
 
 	if (queue)
-		wake_until(broker->waiting, queue, queue->waits->prev); /* prev of a list's head is its last element */
+		/* in a list of utlist.h, prev of the head is the last element */
+		wake_until(broker->waiting, queue, queue->waits->prev);
 }
 
 bool name_waits_take(struct broker *broker, const char *name, struct name_woken *woken)

@@ -15,7 +15,7 @@
 #include "common/error.h"
 #include "create-queue.h"
 
-/* how often spare memory is given back before a wait in the queue; other provisions may take it each time */
+/* largest number of attempts to get spare memory before a wait in the queue; other provisions may take it each time */
 #define ROUNDS 2
 
 /* Returns the pid of the session that asked for the memory, which the crash points need. 0: there is none. */

@@ -39,7 +39,7 @@ struct provision {
 	struct create_wait *wait;     /* the provision's wait in the queue for memory; NULL: it is not in the queue */
 	/* used while the provision waits for memory that is on its way back to the device */
 	struct shortage     shortage;
-	/* how often spare memory was given back for the provision since its last wait in the queue */
+	/* number of attempts to get spare memory for the provision since its last wait in the queue */
 	unsigned            rounds;
 };
 

@@ -36,7 +36,8 @@
 #include "witness.h"
 #include "workers-mps.h"
 
-#define EXIT_BROKER 125 /* as env(1) and timeout(1) use it: workers rarely exit with 125 */
+/* exit status if broker-run itself fails, as of env(1) and timeout(1): workers rarely exit with 125 */
+#define EXIT_BROKER 125
 
 struct run {
 	struct run_options options;

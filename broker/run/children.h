@@ -27,12 +27,17 @@ struct given_signals {
 
 #define CHILDREN_TEXT_MAX 160
 
-#define CHILDREN_SETTINGS_MAX    8000 /* bytes of all variables that children_set() adds */
-#define CHILDREN_ENVIRONMENT_MAX 8192 /* bytes of these variables and of each worker's own: rank, size and device */
+/* largest number of bytes of all environment variables that children_set() adds */
+#define CHILDREN_SETTINGS_MAX    8000
+/* largest number of bytes of all environment variables of a worker, with its own: rank, size and device */
+#define CHILDREN_ENVIRONMENT_MAX 8192
 
 struct children {
 	struct child   *child;
-	struct settings *settings; /* in memory shared with the children, who read it when they are released */
+	/*
+	 * environment variables for the workers, in memory shared with the children, who read it when they are released
+	 */
+	struct settings *settings;
 	unsigned        count;     /* number of children forked */
 	unsigned        running;   /* number of children that children_judge() has not counted as ended */
 	/* number of all workers of the job; with --join some are no children of this process */

@@ -16,7 +16,7 @@ struct broker;
 #define DRAIN_FIRST 2 /* seconds of waiting before the first report */
 
 struct drain_report {
-	unsigned seconds; /* how long the broker has waited so far */
+	unsigned seconds; /* seconds that the broker has waited so far */
 	unsigned next;    /* seconds of waiting after which a report follows even if nothing has changed */
 	uint64_t said;    /* hash of what the last report said */
 };

@@ -37,7 +37,7 @@ void job_name(char launcher[STATUS_LAUNCHER_SIZE], char id[STATUS_JOB_SIZE]);
 
 /* ---- the request of a joiner to rank 0 and the answer: one message each, over SOCK_SEQPACKET ---- */
 
-#define JOIN_MAGIC     0x6e696f6a62757067ull /* first field of both messages */
+#define JOIN_MAGIC     0x6e696f6a62757067ull /* value of the member `magic` of both messages */
 #define JOIN_TEXT_MAX  CHILDREN_ENVIRONMENT_MAX
 #define JOIN_PATIENCE  60   /* default --join-timeout in seconds: launchers start processes at about the same time */
 #define JOIN_PATIENCE_MAX 86400 /* largest --join-timeout in seconds */

@@ -24,7 +24,7 @@ struct mps_order {
 	char visible[MPS_UUIDS_MAX];
 };
 
-#define MPS_ANSWER_MAX 256 /* bytes of the keeper's answer, its NUL included */
+#define MPS_ANSWER_MAX 256 /* largest size of the keeper's answer in bytes, its NUL included */
 
 /*
  * Main function of the keeper, in a forked child of broker-run, whose pid is parent. gate and answer are the keeper's

@@ -31,7 +31,9 @@ void placement_tell(struct children *children, enum map_mode map, unsigned devic
 
 struct locality;
 
-/* The caller sets map, workers, hint and context, placement_open() the rest. */
+/*
+ * What is needed to bind workers. The caller sets map, workers, hint and context, placement_open() the other members.
+ */
 struct placement {
 	enum map_mode        map;
 	unsigned             workers;  /* number of all workers */

@@ -22,7 +22,7 @@ struct witness {
 	int           question;     /* pipe to the witness; valid while pid is not 0 */
 	int           answer;       /* pipe from the witness; valid while pid is not 0 */
 	struct event *answered;     /* event: answer can be read */
-	struct event *timer;        /* pending while signals are held */
+	struct event *timer;        /* timer that is pending while received signals are not decided yet */
 	bool          asked;        /* true: the timer limits the wait for an answer; false: it delays the question */
 	unsigned      held[_NSIG];  /* by signal number: how many received signals are not decided yet */
 	/* called for each received signal; everybody: true: the workers got the signal, too */

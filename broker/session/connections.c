@@ -68,8 +68,8 @@ static int connection_accept(struct broker *broker, int listener)
 }
 
 /*
- * Returns true if more connections should stay in the listening socket. Only if the broker serves one user: there they
- * delay no other user's connections.
+ * Returns true if more connections should stay in the listening socket. This limit is only for a broker that serves one
+ * user: connections that wait there delay no other user's.
  */
 static bool has_enough(const struct broker *broker)
 {

@@ -34,7 +34,7 @@
 #define STOP_SECONDS 1    /* seconds that discard_stop() waits for the threads at most */
 /* number of pending sockets from which on no connections are accepted (discard_is_behind()) */
 #define SOCKETS_MAX  64
-/* stands in place of a uid for the pending sockets of all users, whose closes do not block */
+/* used in place of a uid for the pending sockets of all users, whose closes do not block */
 #define SOCKETS      ((uid_t)-1)
 
 /* An item to close: the descriptors of one packet, or one socket with unread messages. Linked in two lists. */

@@ -45,7 +45,8 @@ enum fair_cost {
  * requests a second).
  */
 struct fair_user {
-	struct rr_user     queue;     /* the user's entries that wait. The first member, because user_of() casts */
+	/* the user's entries that wait. Must be the first member, because user_of() casts its address */
+	struct rr_user     queue;
 	uid_t              uid;
 	unsigned           entries;   /* number of the user's entries, plus 1 while the user is served */
 	uint64_t           pass;      /* number of the last pass in which the user's share was looked at */
@@ -63,7 +64,9 @@ struct fair_user {
 
 /* Member of a session, by which the session waits in its user's queue. All zeroes before fair_join(). */
 struct fair_entry {
-	/* links in user->queue, while `waits` is true. The first member, because user_first() casts */
+	/*
+	 * links in user->queue, while `waits` is true. Must be the first member, because user_first() casts its address
+	 */
 	struct rr_item     item;
 	struct fair_queue *queue;
 	/* the user that the entry belongs to; NULL: the entry has not joined the queue, or has left it */
@@ -110,7 +113,8 @@ bool fair_allows(struct fair_entry *entry);
 
 /*
  * Takes the cost of a request that was served from the user's share, and one token. Work that cannot be divided, such
- * as a packet of several messages, may exceed the share or the tokens. The excess is taken from those of later passes.
+ * as a packet of several messages, may exceed the share or the tokens. The excess is taken from the share and the
+ * tokens of later passes.
  */
 void fair_count(struct fair_entry *entry, unsigned cost);
 

@@ -29,7 +29,7 @@ struct walk_kind {
 
 /* State of a walk. The first member of the struct that each kind of walk has for its own state. */
 struct walk {
-	struct session_task     task;    /* the first member, because step() and drop() cast it to the walk */
+	struct session_task     task;    /* must be the first member, because step() and drop() cast it to the walk */
 	const struct walk_kind *kind;
 	struct session         *session;
 	uint64_t                request; /* number of the request that the PARTs and the VIEW answer */

@@ -18,7 +18,7 @@
 #include "columns.h"
 
 #define GRID_COLUMNS_MAX 24
-#define GRID_GAP         2     /* blanks between two columns */
+#define GRID_GAP         2     /* number of blanks between two columns */
 #define GRID_LINE_MAX    16384 /* size of a line in bytes, with the NUL */
 
 /* The rows and columns to be shown. All zeroes: all rows and the default columns, in default order. */

@@ -28,7 +28,7 @@
 
 enum family_type { GAUGE, COUNTER, HISTOGRAM, INFO };
 
-/* Columns: name, type, unit, help text. */
+/* The families of samples. Columns: name, type, unit, help text. */
 #define FAMILIES_KNOWN(X)                                                                                         \
 	X(gpubroker_build, INFO, "", "the program that wrote this")                                               \
 	X(gpubroker_up, GAUGE, "",                                                                                \

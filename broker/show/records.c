@@ -13,7 +13,7 @@
 #include "device/device.h"
 #include "views.h"
 
-/* largest number of listed holders of a buffer, and of listed buffers of a session; counts include all */
+/* largest number of listed holders of a buffer, and of listed buffers of a session; the counts include unlisted ones */
 #define LISTED_MAX  1024
 /* largest number of listed holders of an unused buffer's allocation: many may have equal lists */
 #define WAITED_FOR_MAX 64
@@ -56,7 +56,7 @@ bool record_is_good(const union status_record *record)
 
 struct joined {
 	struct views views;
-	uint64_t     used[DEVICE_MAX]; /* by index of the device: bytes of memory that buffers take */
+	uint64_t     used[DEVICE_MAX]; /* bytes of memory that buffers take on each device, by the device's index */
 	/* number of steps that are left for all lists; limited, because forged records might need very many */
 	size_t       left;
 };

@@ -15,6 +15,6 @@
 /* Waits until the broker's status file is up to date. Returns 0 or a negative errno with the error message set. */
 int shown_refresh(const struct shown *shown);
 
-extern unsigned refresh_seconds; /* time limit of each step of shown_refresh(); tests change it */
+extern unsigned refresh_seconds; /* time limit of each step of shown_refresh(), in seconds; tests change it */
 
 #endif

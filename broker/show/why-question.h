@@ -21,15 +21,16 @@ struct why {
 	size_t                     count;
 	const char                *about;  /* the buffer's name or the pid to explain; NULL: everything that waits */
 	bool                       live;   /* true: the broker lives; false: the records are those of a dead broker */
-	uint64_t                   now_ms; /* the time, in milliseconds since 1970 */
-	void (*look)(uint64_t pid, struct process_seen *seen); /* process_look(); NULL: pids are not valid here */
+	uint64_t                   now_ms; /* the present time, in milliseconds since 1970 */
+	/* process_look(); NULL: pids of the records are not valid for this reader */
+	void (*look)(uint64_t pid, struct process_seen *seen);
 	/* called with each line, in printable ASCII without a newline */
 	void (*say)(void *context, const char *line);
 	void *context; /* the first argument of say() */
 };
 
 struct why_found {
-	size_t   lines;     /* number of lines passed to say(), except a line that nothing waits */
+	size_t   lines;     /* number of lines passed to say(), without the line which says that nothing waits */
 	unsigned deadlocks; /* number of deadlocks that were reported */
 };
 

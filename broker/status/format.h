@@ -59,7 +59,7 @@ struct status_header {
 
 /* A copy of what the broker wrote last: the header, or one record. */
 struct status_copy {
-	uint64_t offset; /* offset in the file of the header or the record; STATUS_COPY: bytes is being changed */
+	uint64_t offset; /* offset in the file of the header or the record; STATUS_COPY: `bytes` is being changed */
 	uint8_t  bytes[STATUS_RING - STATUS_COPY - sizeof(uint64_t)];
 };
 
@@ -79,20 +79,24 @@ struct status_user {
 	uint64_t uid, used[RESOURCES], limit[RESOURCES], requests;
 };
 
-/* enum answer_state of session.h: whether the session has answered INQUIRE, which asks what its streams wait for. */
+/*
+ * Values of enum answer_state (session.h): whether the session has answered INQUIRE, which asks what its streams wait
+ * for.
+ */
 enum status_answer { STATUS_NOT_ASKED, STATUS_ANSWERED, STATUS_OWES_ANSWER, STATUS_CANNOT_ANSWER, STATUS_ANSWERS };
 
 struct status_session {
 	struct status_seal seal;
 	uint32_t type, state;
 	uint64_t id, pid;
-	uint32_t uid, rank;   /* rank: the rank that its process reported in HELLO, plus 1; 0: none */
+	uint32_t uid, rank;   /* rank: the rank that the session's process reported in HELLO, plus 1; 0: none */
 	char     command[16]; /* name of the process's program */
 	uint64_t since;       /* when the session's client connected, in seconds since 1970 */
 	uint64_t answered;    /* when the client last answered INQUIRE, in milliseconds since 1970; 0: never */
 	uint32_t answer;      /* enum status_answer */
-	uint32_t partial;     /* 1: its process waits for more than the wait records of the session show */
-	uint64_t start; /* start time of its process, in clock ticks since boot, as in /proc/PID/stat; 0: not known */
+	uint32_t partial;     /* 1: the session's process waits for more than its wait records show */
+	/* start time of the session's process, in clock ticks since boot, as in /proc/PID/stat; 0: not known */
+	uint64_t start;
 };
 
 struct status_buffer {
@@ -100,9 +104,9 @@ struct status_buffer {
 	uint32_t type, state;
 	uint64_t generation, allocation; /* allocation: serial of the allocation that the buffer is in */
 	uint64_t bytes, allocated; /* bytes: size of the buffer; allocated: bytes of memory that the buffer takes */
-	uint32_t device, owner, group, mode; /* device: the broker's index */
+	uint32_t device, owner, group, mode; /* device: its index in the broker; mode: permission bits */
 	uint32_t flags, exported; /* flags: GPUB_EPHEMERAL and others; exported: number of the kind of export */
-	char     name[NAME_SIZE]; /* the name that the buffer has, or had last */
+	char     name[NAME_SIZE]; /* the buffer's name, or its last name if it is draining */
 	uint64_t created;         /* time of the create, in seconds since 1970 */
 	gpub_layout layout;
 };
@@ -110,9 +114,10 @@ struct status_buffer {
 /* A mapping: its session may map its allocation on one device. */
 struct status_mapping {
 	struct status_seal seal;
-	/* orphaned: 1: closed by a session that is not trusted; ends with the process's death */
+	/* orphaned: 1 if the mapping was closed by a session that is not trusted; ends with the process's death */
 	uint32_t type, orphaned;
-	uint64_t id, session, allocation, bytes; /* id of the session, serial and bytes of the allocation */
+	/* id: the mapping's; session: id of its session; allocation, bytes: serial and bytes of its allocation */
+	uint64_t id, session, allocation, bytes;
 	uint64_t device; /* the broker's index of the device that maps the allocation */
 };
 

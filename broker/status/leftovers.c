@@ -176,7 +176,7 @@ static int directory_hold(struct leftovers_directory *directory)
 
 	if (fd < 0)
 		return -errno;
-	/* may fail: a cleaner that has the lock leaves a directory alone that is as new as this one */
+	/* may fail while a cleaner has the lock; a cleaner leaves a directory alone that is as new as this one */
 	flock(fd, LOCK_EX | LOCK_NB);
 	lock = fstat(fd, &directory->own) ? -errno : lock_make(fd, &directory->own_lock);
 	if (lock < 0) {

@@ -87,7 +87,7 @@ static void unmap(struct mapped_file *file)
 
 int mapped_file_reserve(struct mapped_file *file, size_t size)
 {
-	/* by an eighth of the size, because each growth maps all pages anew */
+	/* grows by an eighth of the size at least, because each growth maps all pages anew */
 	size_t grown = file->size + file->size / 8;
 	void *bytes;
 	int error;

@@ -24,7 +24,7 @@
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
 struct snapshot {
-	struct walk    walk; /* the first member, because visit() casts to the snapshot */
+	struct walk    walk; /* must be the first member, because visit() casts to the snapshot */
 	struct broker *broker;
 	uid_t          uid;
 	bool           all;    /* the user may read the status file, so every object is sent */

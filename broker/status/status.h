@@ -52,7 +52,8 @@ struct status {
 /*
  * Makes and locks the file. If a file of another user has the name, the broker gets another name, which replaces
  * `instance`, and a line of the log tells the file's owner. Returns 0 or a negative errno with the error message set;
- * -EEXIST: a file of this user or of root has the name. After leftovers_remove() this user's is a living broker's.
+ * -EEXIST: a file of this user or of root has the name. After leftovers_remove() a file of this user is that of a
+ * living broker.
  */
 int status_open(struct status *status, char instance[INSTANCE_SIZE]);
 

@@ -74,7 +74,7 @@ void accounting_set_capacity(struct accounting *accounting, enum resource resour
 	accounting->capacity[resource].all = all;
 }
 
-/* Searches the whole array, because few users have their own quota, and only a user's first charge needs the search. */
+/* Searches the whole array, which is short, because few users have a quota of their own. */
 const struct quota *accounting_quota(const struct accounting *accounting, uid_t uid)
 {
 	const struct quotas *quotas = &accounting->quotas;
@@ -135,7 +135,7 @@ static void account_put(struct accounting *accounting, struct account *account)
 /* ---- error messages ---- */
 
 #define AMOUNT_MAX 64
-#define NUMBER_MAX 24 /* at least SIZE_TEXT_MAX */
+#define NUMBER_MAX 24 /* size of the text of an amount without its noun; at least SIZE_TEXT_MAX */
 
 /* Writes an amount with its noun to text: "1 buffer", "12 buffers", "40 MiB of device memory". Returns text. */
 static const char *amount_text(enum resource resource, uint64_t amount, char text[AMOUNT_MAX])
