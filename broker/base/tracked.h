@@ -38,7 +38,7 @@ enum tracked_type {
  */
 struct tracked {
 	uint32_t number : 24; /* index of the object's slot plus 1; 0: the object has no slot */
-	uint32_t type : 8;    /* enum tracked_type */
+	uint32_t type : 8;    /* a value of enum tracked_type */
 };
 
 /* The slots and their objects. All zeroes at the beginning. */

@@ -11,7 +11,7 @@ static const enum signal_use uses[] = {
 	[SIGQUIT] = SIGNAL_STOP,
 	[SIGHUP] = SIGNAL_HANG_UP,
 	[SIGCHLD] = SIGNAL_CHILD,
-	/* faults of the program; a process that sends one wants a core dump */
+	/* signals of faults of the program; a process that sends one wants a core dump */
 	[SIGILL] = SIGNAL_UNTOUCHED,
 	[SIGTRAP] = SIGNAL_UNTOUCHED,
 	[SIGABRT] = SIGNAL_UNTOUCHED,
@@ -19,13 +19,15 @@ static const enum signal_use uses[] = {
 	[SIGFPE] = SIGNAL_UNTOUCHED,
 	[SIGSEGV] = SIGNAL_UNTOUCHED,
 	[SIGSYS] = SIGNAL_UNTOUCHED,
-	/* job control stops and continues the broker as it does any program */
+	/* signals by which job control stops and continues the broker as it does any program */
 	[SIGSTOP] = SIGNAL_UNTOUCHED,
 	[SIGTSTP] = SIGNAL_UNTOUCHED,
 	[SIGTTIN] = SIGNAL_UNTOUCHED,
 	[SIGTTOU] = SIGNAL_UNTOUCHED,
 	[SIGCONT] = SIGNAL_UNTOUCHED,
-	/* end no process (SIGURG, SIGWINCH), cannot be blocked (SIGKILL), or is ignored (control_block()) */
+	/*
+	 * signals that end no process (SIGURG, SIGWINCH), cannot be blocked (SIGKILL), or are ignored (control_block())
+	 */
 	[SIGURG] = SIGNAL_UNTOUCHED,
 	[SIGWINCH] = SIGNAL_UNTOUCHED,
 	[SIGKILL] = SIGNAL_UNTOUCHED,

@@ -23,7 +23,8 @@
 #include "gpubroker.h"
 
 #define FOLLOW_MS 250 /* milliseconds from one reading of the file to the next, with --follow */
-#define TRIES     50  /* number of readings of a file that is still being made, after which that is an error */
+/* number of attempts to read a file that is still being made; after these it counts as an error */
+#define TRIES     50
 
 /* ---- which events are wanted ---- */
 

@@ -72,9 +72,15 @@ struct allocation {
 	/* address at which each process maps the memory; 0: each process chooses its own */
 	uint64_t             address;
 	struct slab          slab;
-	/* users whom its kind does not allow may have mapped it, so it takes no new buffer and is never pooled */
+	/*
+	 * true: the allocation gets no other buffer and is never pooled, such as when users whom its kind does not
+	 * allow may map it
+	 */
 	bool                 is_private;
-	/* evicted while idle, because another create needs memory: is not pooled when it is closed */
+	/*
+	 * evicted while idle, because the spare memory exceeded its limit or a create needs memory: is not pooled when
+	 * it is closed
+	 */
 	bool                 reclaimed;
 	bool                 untold;      /* the allocation is in memory->evicted */
 	struct allocation   *evicted_prev, *evicted_next; /* links in the list memory->evicted */

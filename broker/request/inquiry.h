@@ -42,7 +42,7 @@ struct inquiry {
 	enum inquiry_state state;
 	uint64_t           round;     /* number of the current round or, between rounds, of the last one */
 	uint64_t           began_ms;  /* when that round began, in milliseconds of CLOCK_MONOTONIC */
-	unsigned           awaited;   /* number of sessions asked in this round that have not answered */
+	unsigned           awaited;   /* number of sessions that were asked in this round and have not answered */
 	struct event      *timer;     /* timer that expires at the end of INQUIRY_MS, or of the pause after a round */
 	/* list of the sessions to ask in each round; the session that was asked longest ago is first */
 	struct session    *sessions;

@@ -19,7 +19,7 @@
 enum mps_mode { MPS_NO, MPS_AUTO, MPS_YES };
 
 struct mps_options {
-	unsigned mode;                /* enum mps_mode */
+	unsigned mode;                /* a value of enum mps_mode */
 	/* percentage of a device's multiprocessors that each worker may use; 0: no limit */
 	unsigned threads;
 	/* bytes that each worker may allocate and map on each device, by the device's index; 0: as memory_each */

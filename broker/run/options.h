@@ -31,8 +31,8 @@ struct run_options {
 	struct mps_options      mps;
 	bool                    join;        /* --join is given; `workers` is then job.size */
 	struct join_job         job;         /* if `join` is set: the place of this process in its job */
-	unsigned                map;         /* enum map_mode */
-	unsigned                bind;        /* enum bind_mode */
+	unsigned                map;         /* a value of enum map_mode */
+	unsigned                bind;        /* a value of enum bind_mode */
 	struct declared_buffers buffers;     /* declared_free() frees the list; the list is empty after a failure */
 	char                  **command;     /* the worker's command and arguments in argv; NULL-terminated */
 };

@@ -112,13 +112,13 @@ void fair_leave(struct fair_entry *entry);
 bool fair_allows(struct fair_entry *entry);
 
 /*
- * Takes the cost of a request that was served from the user's share, and one token. Work that cannot be divided, such
- * as a packet of several messages, may exceed the share or the tokens. The excess is taken from the share and the
- * tokens of later passes.
+ * Counts a request that was served: subtracts its cost from the user's share, and takes one token. Work that cannot be
+ * divided, such as a packet of several messages, may exceed the share or the tokens. The excess is taken from the share
+ * and the tokens of later passes.
  */
 void fair_count(struct fair_entry *entry, unsigned cost);
 
-/* Takes the cost of work from the user's share, but no token, because the work is no request of the user. */
+/* Counts work that is no request of the user: subtracts its cost from the user's share, but takes no token. */
 void fair_count_work(struct fair_entry *entry, unsigned cost);
 
 /* Puts the entry into its user's queue: at the beginning if it is urgent, dead or ending, else at the end. */

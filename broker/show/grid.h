@@ -28,7 +28,8 @@ struct selection {
 	/* number of entries in `columns`; 0: the default columns of each table are shown */
 	size_t               columns_count;
 	const char          *sort;                      /* name of the column to sort by; NULL: each table's default */
-	bool                 reversed;                  /* reverses the order of `sort` */
+	/* true: rows are in the reverse of the order that `sort` gives */
+	bool                 reversed;
 	/* which of the three members below select rows: only rows of `user`, on `device`, or held by `holder` */
 	bool                 of_user, of_device, of_holder;
 	/* uid of the user; the broker's index of the device; pid or id of the session that holds */

@@ -32,7 +32,7 @@ struct why_graph {
 	bool                      *open;
 	size_t                    *on;     /* by node: for a node in a circle, the index of its edge in the circle */
 	uint32_t                  *circle_of; /* by node: number of the circle that the node is in, from 1; 0: none */
-	uint32_t                   circles;   /* number of circles */
+	uint32_t                   circles;   /* number of circles that were found */
 	const union status_record **creates;  /* array of the creates that wait, sorted by name */
 	size_t                     creates_count;
 	size_t                     budget; /* number of steps that are left for making edges of drains */

@@ -93,7 +93,7 @@ struct status_session {
 	char     command[16]; /* name of the process's program */
 	uint64_t since;       /* when the session's client connected, in seconds since 1970 */
 	uint64_t answered;    /* when the client last answered INQUIRE, in milliseconds since 1970; 0: never */
-	uint32_t answer;      /* enum status_answer */
+	uint32_t answer;      /* a value of enum status_answer */
 	uint32_t partial;     /* 1: the session's process waits for more than its wait records show */
 	/* start time of the session's process, in clock ticks since boot, as in /proc/PID/stat; 0: not known */
 	uint64_t start;
@@ -181,7 +181,7 @@ struct status_job {
 struct status_histogram {
 	struct status_seal seal;
 	uint32_t type, reserved;
-	uint64_t id; /* enum histogram_id */
+	uint64_t id; /* a value of enum histogram_id */
 	uint64_t nanoseconds, buckets[HISTOGRAM_BUCKETS];
 };
 
@@ -193,7 +193,7 @@ struct status_histogram {
 struct status_event {
 	struct status_seal seal;
 	uint64_t time_ms;              /* time of the event, in milliseconds since 1970 */
-	uint32_t kind;                 /* enum event_kind */
+	uint32_t kind;                 /* a value of enum event_kind */
 	int32_t  error;                /* negative errno of the refusal, if the event is a refused request; else 0 */
 	uint64_t session;              /* id of the actor's session; 0: none */
 	uint32_t pid, uid;             /* pid and uid of the actor */
@@ -207,7 +207,7 @@ struct status_event {
 union status_record {
 	struct {
 		struct status_seal seal;
-		uint32_t           type; /* enum tracked_type */
+		uint32_t           type; /* a value of enum tracked_type */
 	};
 	struct status_device  device;
 	struct status_user    user;
