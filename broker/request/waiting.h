@@ -103,9 +103,10 @@ struct session *wait_listener(const struct wait *wait);
 void wait_leave(struct wait *wait);
 
 /*
- * Ends one wait of the session, if its time is over, and refuses its request. Returns false if there is none. The timer
- * of the session's deadlines does not call this function but session_owe(), so that thousands of requests that expire
- * at the same time are ended in the share of their user.
+ * Ends the session's wait with the earliest deadline, if its time is over, and refuses its request. Otherwise sets the
+ * timer again, and ends the wait nevertheless if there is no memory for the timer. Returns false if no wait was ended.
+ * The timer of the session's deadlines does not call this function but session_owe(), so that thousands of requests
+ * that expire at the same time are ended in the share of their user.
  */
 bool waiting_expire(struct broker *broker, uint64_t session);
 

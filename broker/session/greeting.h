@@ -30,7 +30,7 @@ struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int
  */
 void greeting_begin(struct session *session, event_callback_fn ready);
 
-/* Starts the time limit of the greeting, or starts it again. -ENOMEM with the error message set. */
+/* Starts the time limit of the greeting, or starts it again. Returns 0, or -ENOMEM with the error message set. */
 int greeting_expect(struct session *session);
 
 /*

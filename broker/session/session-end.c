@@ -225,7 +225,10 @@ static void session_unproven(struct session *session, const char *text)
 	broker_changed(session->broker);
 }
 
-/* Asks again after a pause. Without memory for the timer nobody would ask, so the session is unproven then. */
+/*
+ * Sets the timer by which the devices are asked again. If there is no memory for the timer, nobody would ask, so the
+ * death counts as not proved.
+ */
 static void ask_later(struct session *session)
 {
 	struct proof *proof = &session->proof;
