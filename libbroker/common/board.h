@@ -35,7 +35,10 @@ enum board_state { BOARD_FREE = 0, BOARD_LIVE = 1, BOARD_DRAINING = 2 };
 /* RUNS: the timeline has not ended. LEFT: its writer disconnected in order. DIED: its writer died or hung up. */
 enum board_ended { BOARD_RUNS = 0, BOARD_LEFT = 1, BOARD_DIED = 2 };
 
-/* How the timeline of the buffer in a place ended. Zero, or an older serial in `how`: the timeline has not ended. */
+/*
+ * How the timeline of the buffer at one place of the board ended. If `how` is 0, or has an older serial than the
+ * buffer, the timeline has not ended.
+ */
 struct board_end {
 	_Atomic uint64_t how;  /* BOARD_WORD(serial, enum board_ended); stored after `last` */
 	_Atomic uint64_t last; /* the last value that the timeline reached */
@@ -53,8 +56,9 @@ struct board_header {
 	uint8_t  instance_id[16];      /* random, drawn at each start of a broker */
 	char     instance[24];         /* name of the broker instance */
 	uint32_t devices, buffers, handles;
-	uint32_t host_total; /* number of all host devices, also of those that the broker does not see; 0 on cuda */
-	uint64_t words_offset, ends_offset, handles_offset, size; /* bytes; size: of the whole board */
+	uint32_t host_total; /* number of host devices, with those that the broker does not see; 0 for CUDA devices */
+	uint64_t words_offset, ends_offset, handles_offset; /* bytes from the beginning of the board */
+	uint64_t size;                                      /* bytes of the board */
 	struct board_device device[DEVICE_MAX];
 };
 
@@ -86,9 +90,9 @@ int board_map(struct board *board, int fd);
 void board_unmap(struct board *board);
 
 /*
- * Returns how the timeline of a buffer has ended. end: of the buffer's place. serial: one that the buffer has, or had
- * before a rename or resize. The caller uses the buffer, so its place serves no other buffer, and a later serial in the
- * end is that of the same buffer.
+ * Returns how the timeline of a buffer has ended. end: the struct board_end of the buffer's place. serial: the serial
+ * that the buffer has, or had before a rename or resize. The caller uses the buffer, so the place serves no other
+ * buffer, and a later serial in end->how is the same buffer's.
  */
 static inline enum board_ended board_end_of(const struct board_end *end, uint64_t serial)
 {

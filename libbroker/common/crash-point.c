@@ -19,7 +19,7 @@
 /* An action at a crash point, from GPUB_CRASH. */
 struct order {
 	char name[40], action[8];
-	int  nth, pid; /* number of the passing; the process on which a BROKER or LOOP point acts, or 0 */
+	int  nth, pid; /* which passing of the point acts; the process on which a BROKER or LOOP point acts, or 0 */
 };
 
 static const char *const names[CRASH_POINT_COUNT] = {
@@ -108,7 +108,7 @@ static int process_is(pid_t pid, const char *states)
 	return !end || strchr(states, end[2]);
 }
 
-/* Signals the process, and waits until it is dead or stopped. */
+/* Sends the signal to the process, and waits until the process is dead or stopped. */
 static void signal_client(pid_t pid, int signal)
 {
 	kill(pid, signal);

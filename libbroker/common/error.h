@@ -13,8 +13,8 @@
 #define ERROR_TEXT_MAX 320 /* bytes of a message, including the NUL; longer messages are cut */
 
 /*
- * Returns code, which is negative. Lets the compiler see that the result is negative: otherwise the compiler warns in
- * inlined callers that outputs may be used uninitialized.
+ * Returns `code`, which must be negative. Shows the compiler that the result is negative. Otherwise the compiler warns,
+ * where callers are inlined, that their outputs may be used uninitialized.
  */
 static inline int error_failure(int code)
 {

@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 
-#define EXPORT_CHUNKS_MAX 32 /* pieces of one allocation at most: the first one, and the chunks that it grew by */
+#define EXPORT_CHUNKS_MAX 32 /* pieces of one allocation at most: its first memory, and the chunks by which it grew */
 
-/* The numbers of the kinds, in messages, seals and the status. */
+/* The numbers of the kinds of export, in messages, seals and the status file. */
 enum export_kind {
 	EXPORT_IPC, /* CUDA IPC */
 	EXPORT_VMM, /* CUDA's virtual memory management */
@@ -20,7 +20,7 @@ enum export_kind {
 };
 
 struct export {
-	const char *name; /* as in --export, $GPUBROKER_EXPORT, brokerd.conf and the status file */
+	const char *name; /* name of the kind, as in --export, $GPUBROKER_EXPORT, brokerd.conf and the status file */
 	/*
 	 * True: a descriptor opens the memory, and the handle only tells which memory the descriptor is for. Requires
 	 * views. False: the handle alone opens the memory.

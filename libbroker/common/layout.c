@@ -50,7 +50,7 @@ static const struct type *type_of(const gpub_layout *layout)
 
 /* ---- sizes ---- */
 
-/* Stores the bytes of all elements. False: BYTES_MAX or more. */
+/* Stores how many bytes all elements take together. False: BYTES_MAX bytes or more. */
 static bool bytes_of(const gpub_layout *layout, uint64_t *bytes)
 {
 	uint64_t bits = (uint64_t)layout->bits * layout->lanes, elements = 1;

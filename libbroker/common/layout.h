@@ -15,7 +15,7 @@
 
 #include "gpubroker.h"
 
-/* Whether this is the layout of a buffer that has none: all zeros, so 0 lanes. */
+/* Whether the layout is all zeros, which means that the buffer has no layout. Every other layout has lanes. */
 static inline bool layout_is_none(const gpub_layout *layout)
 {
 	return !layout->lanes;

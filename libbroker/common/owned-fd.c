@@ -21,7 +21,7 @@ static bool identify(int fd, struct stat *st)
 	return !error;
 }
 
-/* Stores the number last, so that a child forked at any moment finds no descriptor or a complete one. */
+/* Stores owned->fd last, so that a child forked at any moment finds either no descriptor or a complete *owned. */
 void owned_fd_take(struct owned_fd *owned, int fd)
 {
 	struct stat st;

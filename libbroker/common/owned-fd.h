@@ -15,8 +15,8 @@
 #include <sys/types.h>
 
 struct owned_fd {
-	int   fd;     /* negative: none */
-	dev_t device; /* with inode: identity of the file, valid unless fd is negative */
+	int   fd;     /* the number of the descriptor; negative: there is no descriptor */
+	dev_t device; /* st_dev of the file, which with inode is its identity; valid unless fd is negative */
 	ino_t inode;
 };
 
@@ -25,7 +25,7 @@ struct owned_fd {
 /* Stores fd and the identity of its file in *owned. A negative fd is stored without an identity. */
 void owned_fd_take(struct owned_fd *owned, int fd);
 
-/* Whether the number still refers to the file of owned_fd_take(). Keeps errno. Async-signal-safe. */
+/* Whether owned->fd still refers to the file that owned_fd_take() recorded. Keeps errno. Async-signal-safe. */
 bool owned_fd_stands(const struct owned_fd *owned);
 
 /* Closes the descriptor if owned_fd_stands(). Afterwards owned->fd is -1. Async-signal-safe. */

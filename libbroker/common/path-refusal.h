@@ -11,8 +11,9 @@
 #include <stddef.h>
 
 /*
- * Writes a description of the first part of `path` that has a fault into text; for a part that refuses this process
- * with its owner and mode and this process's ids. Returns false, with text unchanged, if no part has a fault.
+ * Writes a description of the first part of `path` that has a fault into text. If the permissions of that part refuse
+ * this process, the description has the part's owner and mode and this process's ids. Returns false, with text
+ * unchanged, if no part has a fault.
  */
 bool path_refusal(const char *path, char *text, size_t size);
 

@@ -22,11 +22,11 @@
 /* The associated data of a sealed handle. All bytes are authenticated, so no padding, and unused bytes are 0. */
 struct seal_terms {
 	uint8_t  instance[16];    /* board_header.instance_id */
-	uint8_t  device_uuid[16]; /* of the device that has the memory */
-	uint64_t session, mapping, serial; /* ids, and the buffer's serial */
-	uint64_t size, offset, address;  /* as in the GRANT (struct wire_grant) */
+	uint8_t  device_uuid[16]; /* UUID of the device that has the memory */
+	uint64_t session, mapping, serial; /* id of the session, id of the mapping, serial of the buffer */
+	uint64_t size, offset, address;  /* as in the GRANT for the handle (struct wire_grant) */
 	uint32_t rights, version;        /* GPUB_READ, GPUB_WRITE; WIRE_VERSION */
-	uint32_t exported, reserved;     /* enum export_kind; 0 */
+	uint32_t exported, reserved;     /* enum export_kind; must be 0 */
 };
 
 _Static_assert(sizeof(struct seal_terms) == 96, "the terms are hashed as bytes: no padding");

@@ -45,7 +45,7 @@ int socket_listen(const char *path, mode_t mode)
 	sock = new_socket();
 	if (sock < 0)
 		return sock;
-	/* before any client can connect, because a connect(2) fixes these options of the accepted socket */
+	/* options are set before any client can connect, because a connect(2) fixes them for the accepted socket */
 	socket_refuse_descriptors(sock);
 	if (socket_stamp_senders(sock) ||
 	    bind(sock, (struct sockaddr *)&sun, sizeof sun) || chmod(path, mode) || listen(sock, SOMAXCONN)) {
@@ -210,8 +210,8 @@ static void extra_init(struct socket_extra *extra)
 }
 
 /*
- * Returns the size of the control buffer for a receive. The kernel closes descriptors that do not fit in the caller's
- * context, where a close may wait. So there is room for all descriptors unless the peer is trusted (want_fd).
+ * Returns the size of the control buffer for a receive. The kernel closes descriptors that do not fit in the buffer,
+ * and the caller would wait for that close. So there is room for all descriptors unless the peer is trusted (want_fd).
  */
 static size_t control_size(bool want_fd)
 {

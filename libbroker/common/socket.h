@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * socket.h - Unix SOCK_SEQPACKET sockets that carry wire messages, with at most one descriptor each.
+ * socket.h - Unix SOCK_SEQPACKET sockets that carry wire messages, each with at most one descriptor.
  *
  * Owns no descriptor: callers close the descriptors that these functions return. Knows nothing of sessions, nor what
  * messages mean.
@@ -21,7 +21,7 @@
 
 #define SOCKET_ADDRESS_SIZE (sizeof("unix:") + sizeof(((struct sockaddr_un *)0)->sun_path))
 
-/* Converts "unix:PATH" to a socket address. -EINVAL with the error message set. */
+/* Converts "unix:PATH" to a socket address. -EINVAL, error message set: the text has another form, or is too long. */
 int socket_address(const char *address, struct sockaddr_un *sun);
 
 /*
@@ -38,10 +38,12 @@ int socket_listen(const char *path, mode_t mode);
  */
 bool socket_refuse_descriptors(int sock);
 
-/* Makes the kernel add the sender's credentials to each message sent to this socket from now on. Negative errno. */
+/*
+ * Makes the kernel add the sender's credentials to each message sent to this socket from now on. 0 or negative errno.
+ */
 int socket_stamp_senders(int sock);
 
-/* Connects, and returns the descriptor. -ENOENT, -ECONNREFUSED, -EACCES with the error message set. */
+/* Makes a socket and connects it. Returns its descriptor, or a negative errno with the error message set. */
 int socket_connect(const struct sockaddr_un *sun);
 
 /*
@@ -57,7 +59,7 @@ int socket_connect_within(const struct sockaddr_un *sun, unsigned seconds);
  */
 int socket_send(int sock, const struct wire_message *message, int fd, int flags);
 
-#define SOCKET_PACKET_MAX 16 /* messages in a packet at most; a packet costs most of what a single message costs */
+#define SOCKET_PACKET_MAX 16 /* messages in a packet at most; a packet costs much, each message in it little */
 #define SOCKET_SEND_MAX   64 /* messages in one call of socket_send_many() at most */
 
 /*
@@ -72,10 +74,10 @@ int socket_send_many(int sock, const struct wire_message *messages, unsigned cou
 struct socket_extra {
 	int          fd;          /* the wanted descriptor (close-on-exec), now the caller's; -1: none was sent;
 				     -EMFILE: one was sent, but this process has no descriptor left */
-	bool         has_sender;  /* sender is valid */
+	bool         has_sender;  /* whether `sender` is valid */
 	struct ucred sender;      /* credentials, from the kernel; only if SO_PASSCRED is set */
 	unsigned     unwanted_count;
-	int          unwanted[SOCKET_DESCRIPTORS_MAX]; /* other descriptors, now the caller's, also after an error */
+	int          unwanted[SOCKET_DESCRIPTORS_MAX]; /* descriptors for the caller to close, also after an error */
 };
 
 /*
@@ -88,7 +90,7 @@ int socket_receive(int sock, struct wire_message *message, struct socket_extra *
 
 /* A packet: the messages that one process sent at once. Too large for a stack. */
 struct socket_packet {
-	size_t              length; /* bytes; 0: end of file */
+	size_t              length; /* bytes that were received; 0: end of file */
 	unsigned            count;  /* number of messages; 1 if length is not that of 1 to SOCKET_PACKET_MAX messages */
 	struct socket_extra extra;
 	struct wire_message message[SOCKET_PACKET_MAX];

@@ -49,7 +49,9 @@ bool status_is_whole(const struct status_seal *seal, size_t size)
 
 /* ---- files ---- */
 
-/* O_NOFOLLOW and O_NONBLOCK, because any user can put a link or a pipe at the path. */
+/*
+ * Any user can put a symbolic link or a pipe at the path: O_NOFOLLOW refuses a link, O_NONBLOCK opens a pipe at once.
+ */
 int status_file_open(const char *instance)
 {
 	char path[PATH_SIZE];
@@ -103,7 +105,10 @@ static bool address_is_good(const struct status_address *record)
 	       memchr(record->address, 0, SOCKET_ADDRESS_SIZE);
 }
 
-/* Reads the record from its slot or, if a write there was interrupted, from the copy. False: neither is whole. */
+/*
+ * Reads the address record from its slot in the status file or, if a write of that slot was interrupted, from the copy
+ * at STATUS_COPY. False: neither is whole.
+ */
 static bool address_read_once(int fd, struct status_address *record)
 {
 	struct {
@@ -121,7 +126,7 @@ static bool address_read_once(int fd, struct status_address *record)
 	return true;
 }
 
-/* Reads the record, up to TRIES times. False: no whole record was read, or its address is empty. */
+/* Reads the address record, up to TRIES times. False: no whole record was read, or its address is empty. */
 static bool address_read(int fd, struct status_address *record)
 {
 	static const struct timespec nap = { .tv_nsec = 5000000 };
@@ -177,7 +182,10 @@ struct list {
 	size_t size, length;
 };
 
-/* Whether the broker lives and its file is root's or this user's. Other users may have made any number of files. */
+/*
+ * Whether the broker lives, and its status file belongs to root or this user. Other users' files are left out, because
+ * a user may make any number of them.
+ */
 static bool is_listed(const char *instance)
 {
 	int fd = status_file_open(instance);

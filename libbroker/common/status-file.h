@@ -22,20 +22,23 @@
 
 #define STATUS_MAGIC  0x7574617473627067ull
 #define STATUS_FORMAT 5
-#define STATUS_FORMAT_OLDEST 4 /* oldest format that can be read; has no record of a job */
+#define STATUS_FORMAT_OLDEST 4 /* oldest format that this program can read, without a record of a job */
 
-#define STATUS_COPY        512  /* offset in the file of the copy, after the header */
-#define STATUS_RING        1024 /* offset in the file of the events, after the copy */
+#define STATUS_COPY        512  /* offset in the file of the copy of what is being written (struct status_copy) */
+#define STATUS_RING        1024 /* offset in the file of the ring of events */
 #define STATUS_EVENTS      4096 /* number of events in the ring */
-#define STATUS_EVENT_SIZE  176  /* bytes */
+#define STATUS_EVENT_SIZE  176  /* bytes of one event in the ring */
 #define STATUS_HEADER_SIZE (STATUS_RING + STATUS_EVENTS * STATUS_EVENT_SIZE) /* bytes before the first record */
-#define STATUS_RECORD_SIZE 256  /* bytes */
+#define STATUS_RECORD_SIZE 256  /* bytes of one record */
 
 #define STATUS_OFFSET(slot) (STATUS_HEADER_SIZE + (uint64_t)(slot) * STATUS_RECORD_SIZE)
 
-/* In the header, and at the beginning of each record. Shows whether all of the header or record was written. */
+/*
+ * Stands in the header of a status file, and at the beginning of each record. Shows whether all of that header or
+ * record was written.
+ */
 struct status_seal {
-	uint64_t checksum; /* of the bytes after this field, up to the end of the header or record; never 0 */
+	uint64_t checksum; /* checksum of the bytes after this field, to the end of the header or record; never 0 */
 	uint64_t sequence; /* number of the broker's write that wrote the header or record */
 };
 

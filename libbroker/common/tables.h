@@ -20,7 +20,10 @@ void tables_init(void);
 
 unsigned table_hash(const void *key, size_t length);
 
-/* Whether the last HASH_ADD of the entry succeeded. handle: name of its UT_hash_handle; "hh" for table_added(). */
+/*
+ * Whether the last HASH_ADD of the entry succeeded. handle: name of the entry's member of type UT_hash_handle, which is
+ * "hh" for table_added().
+ */
 #define table_added_by(handle, entry) ((entry)->handle.tbl != NULL)
 #define table_added(entry)            table_added_by(hh, entry)
 

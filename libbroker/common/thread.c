@@ -37,7 +37,10 @@ static size_t stack_size(void)
 
 /* ---- errors ---- */
 
-/* Whether a stack can be mapped. If so, EAGAIN from pthread_create(3) means that a limit of threads is reached. */
+/*
+ * Whether a stack of `size` bytes can be mapped. If so, EAGAIN from pthread_create(3) means that a limit of threads is
+ * reached.
+ */
 static bool stack_fits(size_t size)
 {
 	void *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);

@@ -17,8 +17,8 @@
 #define THREAD_STACK (1u << 20) /* bytes */
 
 /*
- * Starts a thread with all signals blocked. Negative errno with the error message set. -EAGAIN: a limit allows no more
- * threads, and the error message says which limit to raise.
+ * Starts a thread with all signals blocked. Returns 0, or a negative errno with the error message set. -EAGAIN: a limit
+ * allows no more threads, and the error message says which limit to raise.
  */
 int thread_start(pthread_t *thread, void *(*function)(void *), void *argument);
 

@@ -18,15 +18,18 @@
 #define TICKET_KEY_SIZE   32
 #define TICKET_ANY_USER   UINT32_MAX
 
-/* The stamp covers all bytes before it: no padding, unused bytes are 0. Integers are in the machine's byte order. */
+/*
+ * `stamp` covers all bytes before it, so the struct has no padding, and unused bytes are 0. Integers are in the
+ * machine's byte order.
+ */
 struct ticket {
 	uint8_t  instance[16]; /* board_header.instance_id of the broker that issued the ticket */
 	uint8_t  id[16];       /* random */
-	uint64_t serial;       /* of the buffer */
+	uint64_t serial;       /* serial of the buffer that the ticket is for */
 	uint64_t expires_ms;   /* time of CLOCK_BOOTTIME; 0: the ticket expires with its buffer */
 	uint32_t uid;          /* the user who may redeem the ticket; TICKET_ANY_USER: any holder */
-	uint32_t owner_changes; /* of the buffer at issue: how often its owner had changed */
-	uint8_t  rights, once, reserved[6]; /* GPUB_READ, GPUB_WRITE; once 1: can be redeemed once */
+	uint32_t owner_changes; /* how often the buffer's owner had changed when the ticket was issued */
+	uint8_t  rights, once, reserved[6]; /* GPUB_READ, GPUB_WRITE; 1: can be redeemed once; must be 0 */
 	uint8_t  stamp[TICKET_STAMP_SIZE];
 };
 

@@ -2,10 +2,10 @@
 /*
  * timeline-page.h - the contents of a timeline's page.
  *
- * The page has one word, the timeline's value, which only grows. The GPU of the timeline's writer writes it. A
- * stream's wait for a value compares signed and cyclically (facts.md). So the marks that end a timeline are the two
- * largest signed values, which end every wait. A mark only releases waiting streams: how a timeline ended is in the
- * board (board.h).
+ * The page has one word, the timeline's value, which only grows. The GPU of the timeline's writer writes it. A stream's
+ * wait ends when the word minus the awaited value, as a signed 64-bit number, is not negative (docs/facts.md). So the
+ * marks that end a timeline are the two largest signed values, which end every wait. A mark only releases waiting
+ * streams: how a timeline ended is in the board (board.h).
  */
 #ifndef GPUB_TIMELINE_PAGE_H
 #define GPUB_TIMELINE_PAGE_H
@@ -15,7 +15,8 @@
 
 #define TIMELINE_PAGE_SIZE 4096
 #define TIMELINE_DIED      ((uint64_t)INT64_MAX)     /* mark: the timeline's writer died */
-#define TIMELINE_LEFT      ((uint64_t)INT64_MAX - 1) /* mark: the timeline's writer disconnected, its work done */
+/* mark: the timeline's writer disconnected after its work was done */
+#define TIMELINE_LEFT      ((uint64_t)INT64_MAX - 1)
 
 struct timeline_page {
 	uint64_t word;

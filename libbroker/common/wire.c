@@ -25,7 +25,7 @@ void wire_refuse(struct wire_message *message, uint64_t request, int error, cons
 	snprintf(message->refused.text, sizeof message->refused.text, "%s", text);
 }
 
-/* Whether text has a NUL in its first `size` bytes. */
+/* Whether `text` has a NUL in its first `size` bytes. */
 static bool ends(const char *text, size_t size)
 {
 	return memchr(text, 0, size) != NULL;

@@ -7,8 +7,8 @@
  * message is handled as if it were in a packet of its own. The broker sends several messages in a packet only if they
  * are PARTs, or to a client that did so before. Integers are in the machine's byte order, because the socket is
  * local. An answer has the number of its request. No message carries a plain device handle: handles are sealed
- * (sealed.h), in the board. Only the broker sends descriptors, at most one with a message. A client
- * that sends a descriptor is cut off.
+ * (sealed.h), in the board. Only the broker sends descriptors, at most one with a message. The broker disconnects a
+ * client that sends a descriptor.
  *
  * WIRE_MESSAGES is the table of all messages. It is used by the checks of form on both sides, the broker's handlers,
  * the fuzzers, the hostile clients of the tests, and the instruction counts.
@@ -33,7 +33,7 @@ enum wire_sender { WIRE_NOBODY, WIRE_BROKER, WIRE_CLIENT };
 enum wire_traits {
 	WIRE_GREETS = 1, /* the message belongs to the greeting, before the session has begun */
 	WIRE_LATE = 2,   /* a client may send the message after its LEAVE */
-	WIRE_OWED = 4    /* allowed only as the answer to an INQUIRE; not counted as a request of the session's user */
+	WIRE_OWED = 4    /* the message may only answer an INQUIRE; it does not count as a request of the user */
 };
 
 /*
@@ -127,7 +127,7 @@ enum wire_type {
 	WIRE_TYPES
 };
 
-/* A row of the table. */
+/* A row of WIRE_MESSAGES. */
 struct wire_row {
 	const char      *name; /* such as "ACQUIRE" */
 	enum wire_sender sender;
@@ -142,26 +142,26 @@ struct wire_row {
 enum wire_hello_flags {
 	WIRE_HELLO_MPS = 1,   /* the client process runs under MPS */
 	WIRE_HELLO_WAITS = 2, /* the client answers INQUIRE */
-	WIRE_HELLO_RANK = 4   /* rank is valid */
+	WIRE_HELLO_RANK = 4   /* wire_hello.rank is valid */
 };
 
-struct wire_hello { /* CHALLENGE: only nonce is set */
+struct wire_hello { /* body of HELLO, and of CHALLENGE, in which only nonce is set */
 	uint8_t  nonce[WIRE_NONCE_SIZE];
 	uint32_t flags; /* enum wire_hello_flags */
-	uint32_t rank;  /* of the process in its job ($GPUBROKER_RANK, or MPI's variable); only shown to people */
-	uint32_t pid;   /* of the process, in its own pid namespace; 0: unknown */
+	uint32_t rank;  /* the process's rank in its job ($GPUBROKER_RANK, or MPI's variable); only shown to people */
+	uint32_t pid;   /* the process's pid in its own pid namespace; 0: unknown */
 };
 
 struct wire_welcome {
 	uint64_t session;
 	uint8_t  key[WIRE_KEY_SIZE];
-	uint32_t user, broker; /* uids of the client, as the broker sees it, and of the broker */
+	uint32_t user, broker; /* uid of the client, as the broker sees it; uid of the broker */
 };
 
 struct wire_create {
 	char     name[NAME_SIZE];
 	uint64_t size;
-	uint32_t device; /* the broker's index: in board_header.device */
+	uint32_t device; /* index, in board_header.device, of the device that is to have the memory */
 	uint32_t mode, flags;
 	int32_t  timeout_ms; /* how long to wait for memory; -1: no limit */
 	gpub_layout layout;
@@ -174,16 +174,16 @@ struct wire_name { /* UNLINK, STAT, SEAL: the buffer's name; LIST: the text that
 
 struct wire_acquire {
 	char     name[NAME_SIZE];
-	uint32_t rights; /* GPUB_MINE: refuse unless this user, root or the broker's user owns the buffer */
-	uint32_t device; /* the device on which the client will map the buffer: the broker's index */
-	int32_t  timeout_ms; /* how long to wait for the name; -1: no limit */
-	uint32_t expects, owner; /* expects 1: refuse unless the uid `owner` owns the buffer */
+	uint32_t rights; /* GPUB_READ, GPUB_WRITE; GPUB_MINE: the owner must be this user, root or the broker's user */
+	uint32_t device; /* index, in board_header.device, of the device on which the client will map the buffer */
+	int32_t  timeout_ms; /* how long to wait for a buffer of that name; -1: no limit */
+	uint32_t expects, owner; /* expects 1: the broker refuses unless uid `owner` owns the buffer */
 };
 
 struct wire_info {
 	uint64_t size, generation;
 	uint32_t device, mode, owner, group, state, grants, flags;
-	uint32_t orphaned; /* grants under orphaned mappings, which last until the sessions' processes die */
+	uint32_t orphaned; /* number of grants under orphaned mappings, which last until the sessions' processes die */
 	gpub_layout layout;
 	uint64_t reserve; /* bytes that the buffer may grow to; 0: it cannot grow */
 };
@@ -197,41 +197,41 @@ struct wire_listed {
 #define WIRE_NO_HANDLE UINT32_MAX
 
 struct wire_grant {
-	uint64_t mapping, serial; /* id of the mapping; serial of the buffer */
-	uint64_t size, offset;  /* bytes of the buffer, and from the beginning of its allocation */
-	uint64_t span;          /* bytes of the allocation with all its chunks */
+	uint64_t mapping, serial; /* id of the granted mapping; serial of the buffer */
+	uint64_t size, offset;  /* bytes of the buffer; bytes from the beginning of its allocation to it */
+	uint64_t span;          /* bytes of the buffer's allocation with all its chunks */
 	uint32_t buffer;        /* index of the buffer's word in the board */
-	uint32_t place;         /* the handle place in the board; WIRE_NO_HANDLE: the session has the mapping */
-	uint32_t rights;        /* GPUB_READ, GPUB_WRITE: those that the session has asked for; RIGHTS adds more */
-	uint32_t flags;         /* as gpub_info.flags */
-	uint32_t owner_device;  /* the device that has the memory: the broker's index */
+	uint32_t place;         /* index of the mapping's handle place; WIRE_NO_HANDLE: the session has the mapping */
+	uint32_t rights;        /* those of GPUB_READ and GPUB_WRITE that the session has asked for; RIGHTS adds more */
+	uint32_t flags;         /* the buffer's flags, as in gpub_info.flags */
+	uint32_t owner_device;  /* index, in board_header.device, of the device that has the memory */
 	uint32_t owner;         /* uid of the buffer's present owner */
-	uint64_t room;          /* bytes from offset on that belong to no other buffer; 0: unknown */
+	uint64_t room;          /* bytes, from `offset` of the allocation on, that are no other buffer's; 0: unknown */
 	gpub_layout layout;
 	uint32_t exported;      /* enum export_kind (export.h) */
-	uint32_t reserved;      /* 0 */
+	uint32_t reserved;      /* must be 0 */
 	uint64_t address;       /* where the client must map the memory; 0: anywhere */
 	uint64_t reserve;       /* bytes of addresses that the client reserves, to which the allocation may grow */
 };
 
 struct wire_memory {
 	uint64_t mapping;      /* id of the mapping whose allocation has the chunk */
-	uint64_t offset, span; /* bytes: from the beginning of the allocation to the chunk, and of the chunk */
+	uint64_t offset, span; /* bytes from the beginning of the allocation to the chunk; bytes of the chunk */
 };
 
-struct wire_grant_id { /* CLOSED, QUIESCED, NOTICE, WRITER */
+struct wire_grant_id { /* body of CLOSED, QUIESCED, NOTICE and WRITER: names a grant or a mapping of the session */
 	uint64_t mapping;
-	uint64_t serial; /* of the buffer; CLOSED: unused; 0 in a NOTICE: the client should close the whole mapping */
+	uint64_t serial; /* serial of the buffer; CLOSED: unused; NOTICE, 0: the client should close the mapping */
 };
 
 struct wire_rights {
-	uint64_t mapping, serial; /* of the session's grant of the buffer */
+	uint64_t mapping, serial; /* the session's grant: id of the mapping, serial of the buffer */
 	uint32_t rights;          /* GPUB_READ, GPUB_WRITE: rights to add to the grant */
 };
 
 struct wire_rename {
 	char     name[NAME_SIZE], to[NAME_SIZE];
-	uint32_t flags; /* GPUB_REPLACE */
+	uint32_t flags; /* bits GPUB_REPLACE, GPUB_PERSIST */
 };
 
 struct wire_resize {
@@ -243,7 +243,7 @@ struct wire_resize {
 struct wire_newer {
 	char     name[NAME_SIZE];
 	uint64_t generation;
-	int32_t  timeout_ms; /* -1: no limit */
+	int32_t  timeout_ms; /* how long to wait for a buffer that is newer; -1: no limit */
 };
 
 struct wire_refused {
@@ -261,7 +261,7 @@ struct wire_change {
 
 struct wire_drain {
 	char    name[NAME_SIZE];
-	int32_t timeout_ms; /* when it expires, the drain is refused, but the name stays removed; -1: no limit */
+	int32_t timeout_ms; /* when it expires, the broker refuses the drain; the name stays removed; -1: no limit */
 };
 
 struct wire_evict {
@@ -270,19 +270,19 @@ struct wire_evict {
 
 struct wire_issue {
 	char     name[NAME_SIZE];
-	uint64_t lifetime_ms; /* 0: until the buffer is unlinked */
-	uint32_t rights, uid; /* uid: the user who may redeem the ticket, or TICKET_ANY_USER */
+	uint64_t lifetime_ms; /* how long the ticket is valid, from its issue on; 0: until the buffer is unlinked */
+	uint32_t rights, uid; /* rights of the ticket; the user who may redeem it, or TICKET_ANY_USER */
 	uint32_t once;        /* 1: the ticket can be redeemed once */
 };
 
 struct wire_redeem {
 	struct ticket ticket;
-	uint32_t     device; /* the device on which the client will map the buffer: the broker's index */
+	uint32_t     device; /* index, in board_header.device, of the device on which the client will map the buffer */
 };
 
 /* A wait of the client process, on a stream or in a thread, until a buffer's timeline reaches a value. */
 struct wire_wait {
-	uint64_t mapping, serial; /* of the client's grant of the buffer */
+	uint64_t mapping, serial; /* the client's grant: id of the mapping, serial of the timeline's buffer */
 	uint64_t value;  /* the wait ends when the timeline reaches this value */
 	uint64_t age_ms; /* how long the wait has lasted */
 };
@@ -291,9 +291,9 @@ struct wire_wait {
 #define WIRE_WAITS_ANSWER 4 /* messages of one answer to an INQUIRE at most */
 
 /*
- * more 1: the answer to the INQUIRE goes on in the next message. In message number WIRE_WAITS_ANSWER, the last one,
- * more 1 means that waits on some timelines are left out. An answer first has the lowest awaited value of each
- * timeline, then the other waits.
+ * Some waits of the client process, at most WIRE_WAITS_MAX. more 1: the answer to the INQUIRE goes on in the next
+ * message. In message number WIRE_WAITS_ANSWER, the last one, more 1 means that waits on some timelines are left out.
+ * An answer first has the lowest awaited value of each timeline, then the other waits.
  */
 struct wire_waits {
 	uint32_t         count, more;
@@ -303,18 +303,18 @@ struct wire_waits {
 #define WIRE_PART_SIZE 232
 
 struct wire_part {
-	uint32_t offset, length; /* of the bytes in the file, and their number */
+	uint32_t offset, length; /* where the bytes belong in the file; number of the bytes */
 	uint8_t  bytes[WIRE_PART_SIZE];
 };
 
 struct wire_view {
-	uint64_t size; /* bytes of the file; bytes that were in no PART are 0 */
+	uint64_t size; /* bytes of the file; those that were in no PART message are 0 */
 	uint32_t all;  /* 1: the file has the objects of all users; 0: only those that this user may see */
 };
 
 struct wire_message {
 	uint32_t magic;
-	uint16_t version, type; /* enum wire_type */
+	uint16_t version, type; /* WIRE_VERSION; enum wire_type */
 	uint64_t request;
 	union {
 		struct wire_hello    hello;
