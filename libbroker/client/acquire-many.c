@@ -2,9 +2,10 @@
 /*
  * acquire-many.c - gpub_acquire_many: requests all buffers that are not mapped together, not one after the other.
  *
- * Only the requests are made together. Then each record is acquired as in acquire.c, which also reports an error. The
- * number of requests without an answer is bounded, so that the broker never has to keep more answers than a session
- * may leave unread. In a batch a first acquire costs half as much (bench/batch). Owns nothing beyond the call.
+ * Only the requests are made together. Then each buffer is acquired as in acquire.c, which also reports an error. The
+ * number of requests without an answer is limited, so that the broker never has to keep more answers than a session may
+ * leave unread. A first acquire in a batch takes half the time of a single one (bench/batch). Owns nothing beyond the
+ * call.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,12 +26,12 @@
 #include "table.h"
 #include "trace.h"
 
-#define SEND_MAX    64  /* requests that are sent together */
-#define PENDING_MAX 128 /* requests without an answer at most */
+#define SEND_MAX    64  /* number of requests that are sent together at most */
+#define PENDING_MAX 128 /* number of requests without an answer at most */
 
-/* One of the names. */
+/* What gpub_acquire_many() does for one of its names. */
 struct item {
-	struct record *record; /* the record that was requested; NULL: no request was needed */
+	struct record *record; /* the record for which a request was made; NULL: no request was needed, or none yet */
 	struct waiter  waiter;
 };
 
@@ -39,16 +40,16 @@ struct many {
 	unsigned     count, index, rights;
 	int          timeout_ms;
 	struct item *items;
-	unsigned     asked;    /* number of items that were looked at, and requested if needed */
+	unsigned     asked;    /* number of items, from the first on, whose request was made if one is needed */
 	unsigned     answered; /* number of items, from the first on, that wait for no answer */
-	unsigned     pending;  /* limit on asked - answered for few_are_pending() */
+	unsigned     pending;  /* for few_are_pending(): limit on asked - answered */
 	struct timespec deadline; /* when the caller's timeout ends */
-	struct timespec last;     /* GRACE_MS later: when to stop waiting for any answer of the broker */
+	struct timespec last;     /* GRACE_MS after `deadline`: when to stop waiting for any answer of the broker */
 	struct wire_message out[SEND_MAX];
 	unsigned     out_count;
 };
 
-/* The timeout of the next request: all requests together have the caller's timeout. */
+/* Returns the timeout of the next request, in milliseconds: what is left of the caller's timeout for all requests. */
 static int remaining_ms(const struct many *many)
 {
 	return many->timeout_ms > 0 ? client_remaining_ms(&many->deadline) : many->timeout_ms;
@@ -59,7 +60,10 @@ static bool item_answered(const struct item *item)
 	return !item->record || item->waiter.done || atomic_load(&item->record->state) != item->waiter.state;
 }
 
-/* Whether at most many->pending items are without an answer. Counts the answered ones. Under client->lock. */
+/*
+ * Whether at most many->pending requested items are without an answer. Brings many->answered up to date first. Call it
+ * under client->lock.
+ */
 static bool few_are_pending(struct gpub_client *client, void *context)
 {
 	struct many *many = context;
@@ -71,9 +75,9 @@ static bool few_are_pending(struct gpub_client *client, void *context)
 }
 
 /*
- * Sends the requests in many->out, and waits until at most `ahead` items are without an answer. A timeout is no error
- * here, because take_all() then reports which name failed. Under client->lock, which is released meanwhile, unless
- * there is nothing to send or to wait for.
+ * Sends the requests in many->out, and waits until at most `ahead` requested items are without an answer. Returns 0
+ * also after a timeout, because take_all() then reports which name failed. Call it under client->lock, which it
+ * releases meanwhile, unless there is nothing to send or to wait for.
  */
 static int send_and_wait(struct gpub_client *client, struct many *many, unsigned ahead)
 {
@@ -82,14 +86,14 @@ static int send_and_wait(struct gpub_client *client, struct many *many, unsigned
 
 	many->pending = ahead;
 	many->out_count = 0;
-	if (!count && few_are_pending(client, many)) /* all buffers are mapped: no system call (invariant 7) */
+	if (!count && few_are_pending(client, many)) /* all buffers are mapped: make no system call (invariant 7) */
 		return 0;
 	error = call_exchange(client, many->out, count, few_are_pending, many,
 			      many->timeout_ms < 0 ? NULL : &many->last);
 	return error == -ETIMEDOUT ? 0 : error;
 }
 
-/* Adds a request for name i to many->out, if the table has no record for it. Under client->lock. */
+/* Adds a request for the name number `i` to many->out, if the table has no record of it. Call it under client->lock. */
 static int item_ask(struct gpub_client *client, struct many *many, unsigned i)
 {
 	struct item *item = &many->items[i];
@@ -108,7 +112,7 @@ static int item_ask(struct gpub_client *client, struct many *many, unsigned i)
 	return 0;
 }
 
-/* Tells the broker to end the waits of all requests without an answer. Under client->lock. */
+/* Tells the broker to end the waits of all requests that have no answer yet. Call it under client->lock. */
 static void cancel_all(struct gpub_client *client, const struct many *many)
 {
 	for (unsigned i = 0; i < many->asked; i++)
@@ -124,7 +128,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	pthread_mutex_lock(&client->lock);
 	cache_make_room(client);
 	for (unsigned i = 0; !error && i < many->count && !(timeout && client_past(&many->deadline)); i++) {
-		/* checked under the lock, because the reader answers no request that is made after its end */
+		/* checked under the lock, because a request that is made after CLIENT_LOST was set gets no answer */
 		error = atomic_load(&client->guard->state) == CLIENT_OPEN ? item_ask(client, many, i) :
 									    client_check_slow(client);
 		many->asked = i + 1;
@@ -133,7 +137,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	}
 	if (!error)
 		error = send_and_wait(client, many, 0);
-	if (error) { /* records are REQUESTED, so their requests must be sent all the same */
+	if (error) { /* the records are REQUESTED, so the requests that were made for them must be sent even now */
 		SAVE_ERROR();
 
 		send_and_wait(client, many, many->asked); /* does not wait */
@@ -146,7 +150,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	return error;
 }
 
-/* Acquires all buffers or, after an error, none. */
+/* Acquires all buffers into `leases`. After an error it ends the leases that it has taken. */
 static int take_all(struct gpub_client *client, const struct many *many, gpub_lease *leases)
 {
 	int error = 0;

@@ -19,16 +19,16 @@
 #include "records.h"
 #include "trace.h"
 
-/* What an acquire asks for. */
+/* The arguments and the progress of an acquire. */
 struct wanted {
 	const char     *name;
 	struct table_key key;
-	const gpub_expectation *expected; /* NULL: any owner and layout */
+	const gpub_expectation *expected; /* what the buffer must be; NULL: any owner and layout */
 	unsigned        rights;
 	int             timeout_ms;
 	bool            trimmed; /* cache_make_room() made a pass for this acquire */
 	struct timespec deadline; /* when the caller's timeout ends */
-	struct timespec last;     /* GRACE_MS later: when to stop waiting for any answer of the broker */
+	struct timespec last;     /* GRACE_MS after `deadline`: when to stop waiting for any answer of the broker */
 };
 
 static int remaining_ms(const struct wanted *wanted)
@@ -68,13 +68,13 @@ static bool is_answered(struct gpub_client *client, void *context)
 }
 
 /*
- * Of the errors of the exchange only -EINTR is used: after another one the reader releases the record, with an error.
- * An interrupted acquire may have been granted all the same.
+ * Uses only -EINTR of the errors of call_exchange(): after another error the reader releases the record, and
+ * record_wait() returns why. An acquire that was interrupted may have been granted nevertheless, and then it succeeds.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline)
 {
-	struct timespec now = { 0 }; /* has passed */
+	struct timespec now = { 0 }; /* a deadline that has passed */
 	struct waiter waiter;
 	struct asked asked = { record, &waiter };
 	bool interrupted;
@@ -102,7 +102,8 @@ static int request(struct gpub_client *client, struct record *record, const stru
 
 /*
  * Asks the broker whether the wanted buffer exists. For an acquire that must not wait, while another thread's ACQUIRE
- * of the same name may wait until the name exists. Returns 0 if the buffer exists, else the broker's error.
+ * of the same name may wait until the name exists. Returns 0 if the buffer exists, else the broker's error. Releases
+ * client->lock meanwhile.
  */
 static int name_exists(struct gpub_client *client, const struct wanted *wanted)
 {
@@ -117,7 +118,7 @@ static int name_exists(struct gpub_client *client, const struct wanted *wanted)
 	return error;
 }
 
-/* How long to wait for the answer to another thread's request. NULL: without limit. */
+/* Returns until when to wait for the answer to another thread's request. NULL: without limit. */
 static const struct timespec *join_deadline(const struct wanted *wanted)
 {
 	if (wanted->timeout_ms < 0)
@@ -125,7 +126,10 @@ static const struct timespec *join_deadline(const struct wanted *wanted)
 	return wanted->timeout_ms ? &wanted->deadline : &wanted->last;
 }
 
-/* Waits for another thread's request. If that request fails, returns 0: this thread then sends a request of its own. */
+/*
+ * Waits for the answer to another thread's request for the record. Returns 0 also if that request fails, so that this
+ * thread then sends a request of its own.
+ */
 static int join(struct gpub_client *client, struct record *record, const struct wanted *wanted)
 {
 	uint64_t number = record->request;
@@ -144,7 +148,10 @@ static int join(struct gpub_client *client, struct record *record, const struct 
 	return error == -ETIMEDOUT && client_past(join_deadline(wanted)) ? refuse_late(wanted) : 0;
 }
 
-/* Waits until the record is released or open again: soon, because a close waits for the device, not for leases. */
+/*
+ * Waits until a CLOSING record is released, or OPEN again. No deadline is needed, because a close waits for the device,
+ * but not for leases.
+ */
 static int wait_closing(struct gpub_client *client, struct record *record)
 {
 	struct waiter waiter;
@@ -154,9 +161,10 @@ static int wait_closing(struct gpub_client *client, struct record *record)
 }
 
 /*
- * Asks the broker for those of the wanted rights that leases of the record may not have yet. Until a session asks to
- * write a buffer, the broker knows that it does not. -EAGAIN: the buffer has lost its name meanwhile, or a reset has
- * ended the hold. Under client->lock, which is released meanwhile.
+ * Asks the broker for those of the wanted rights that leases of the record may not have yet. (A session first has only
+ * the rights that it asked for, so that the broker knows which sessions may write a buffer.) token: names the caller's
+ * hold of the record. -EAGAIN: the buffer has lost its name meanwhile, or a reset has ended the hold. Call it under
+ * client->lock, which it releases meanwhile.
  */
 static int rights_ask(struct gpub_client *client, struct record *record, const struct wanted *wanted, uint64_t token)
 {
@@ -182,7 +190,10 @@ static int rights_ask(struct gpub_client *client, struct record *record, const s
 	return error == -ESTALE ? -EAGAIN : error;
 }
 
-/* Maps the view that the rights need. -EAGAIN: a reset has ended the hold. Releases client->lock meanwhile. */
+/*
+ * Maps the view that leases with `rights` need, if it is not mapped. token: names the caller's hold of the record.
+ * -EAGAIN: a reset has ended the hold. Releases client->lock meanwhile.
+ */
 static int view_ready(struct gpub_client *client, struct record *record, unsigned rights, uint64_t token)
 {
 	enum view view = view_of(rights);
@@ -195,7 +206,7 @@ static int view_ready(struct gpub_client *client, struct record *record, unsigne
 	return error;
 }
 
-/* Takes a lease of an OPEN record. -EAGAIN: the record has changed, so the caller looks it up again. */
+/* Takes a lease of an OPEN record. -EAGAIN: the record has changed, so the caller looks the name up again. */
 static int take_open(struct gpub_client *client, struct record *record, const struct wanted *wanted,
 		     gpub_lease *lease)
 {
@@ -226,7 +237,10 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 	return 0;
 }
 
-/* One step towards the lease. 0: done; -EAGAIN: another step is needed. Under client->lock. */
+/*
+ * Makes one step towards the lease, such as to request the buffer, to wait for it, or to take the lease. Returns 0 if
+ * *lease is filled in; -EAGAIN if another step is needed; or the error of the acquire. Call it under client->lock.
+ */
 static int step(struct gpub_client *client, struct wanted *wanted, gpub_lease *lease)
 {
 	uint64_t version;

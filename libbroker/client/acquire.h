@@ -2,9 +2,9 @@
 /*
  * acquire.h - the slow path of an acquire: asks the broker for the buffer, or waits for another thread's request.
  *
- * One thread requests a buffer: its record is REQUESTED meanwhile. Other threads that want the buffer wait until the
- * record's state changes. The reader (receiver.h) opens the handle. If the buffer of a record was unlinked, the
- * record leaves the table, is retired later, and the name gets a new record. Owns nothing.
+ * One thread requests a buffer, whose record is in state REQUESTED meanwhile. Other threads that want the buffer wait
+ * until the record's state changes. The reader (receiver.h) opens the handle of the memory. If the buffer of a record
+ * was unlinked, the record leaves the table and is retired later, and the name gets a new record. Owns nothing.
  */
 #ifndef GPUB_ACQUIRE_H
 #define GPUB_ACQUIRE_H
@@ -20,25 +20,28 @@ struct wire_message;
 
 /*
  * Sends the message, an ACQUIRE or a REDEEM, for a record in state NONE, and waits until the record's state changes.
- * Fills in the message's request number. Returns what record_wait() returns. Under client->lock, which is released
- * meanwhile.
+ * Fills in the message's request number. Returns what record_wait() returns. Call it under client->lock, which it
+ * releases while it waits.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline);
 
-/* Fills in an ACQUIRE, of any owner, for the key's name and device; not its request number. Returns message. */
+/*
+ * Makes *message an ACQUIRE of the buffer with the key's name, whoever owns the buffer, for the key's device. Leaves
+ * the request number 0. Returns `message`.
+ */
 struct wire_message *acquire_fill(struct wire_message *message, const struct table_key *key, unsigned rights,
 				  int timeout_ms);
 
 /*
- * Acquires the buffer of this name on the device with the broker's index `index`. Asks the broker for what this
- * process does not have yet. expected: owner and layout that the buffer must have; NULL: any. Returns 0 and *lease,
- * or a negative errno with the error message set.
+ * Acquires the buffer of this name for the device that has index `index` in the broker. Asks the broker for what this
+ * process does not have yet: the mapping, or rights. expected: owner and layout that the buffer must have; NULL: any.
+ * Returns 0 and *lease, or a negative errno with the error message set.
  */
 int acquire_slow(struct gpub_client *client, const char *name, unsigned index, const gpub_expectation *expected,
 		 unsigned rights, int timeout_ms, gpub_lease *lease);
 
-/* As acquire_slow() with expected NULL, but begins no trace range (trace.h), because the caller has begun one. */
+/* As acquire_slow() with expected NULL, but begins no trace range (trace.h), because its caller has begun a range. */
 int acquire_untraced(struct gpub_client *client, const char *name, unsigned index, unsigned rights, int timeout_ms,
 		     gpub_lease *lease);
 

@@ -11,21 +11,23 @@
 #include "common/readable.h"
 #include "common/status-file.h"
 
-#define DEFAULT_SOCKET "unix:/run/gpubroker/socket" /* a system brokerd's */
+#define DEFAULT_SOCKET "unix:/run/gpubroker/socket" /* the socket of a brokerd that the system started */
 #define SCHEME         "unix:"
-#define LIST_MAX       120 /* bytes of the list of brokers in an error message */
+#define LIST_MAX       120 /* bytes of the list of brokers in an error message at most */
 
 /* ---- the default sockets ---- */
 
-/* Whether this process may not search the path. A connect to it fails with a message that says so. */
+/*
+ * Whether this process may not search a directory of the path. A connect to the path fails with a message about that.
+ */
 static bool is_closed(const char *path)
 {
 	return !path_is_there(path) && errno == EACCES;
 }
 
 /*
- * Variables that name the directories of the default sockets, in the order of the search; a system brokerd's socket
- * is the last. The pods of a Kubernetes claim share the second directory.
+ * Environment variables that name the directories of the default sockets, in the order of the search. DEFAULT_SOCKET is
+ * searched last. The pods of a Kubernetes resource claim share the directory of the second variable.
  */
 static const char *const places[] = { "XDG_RUNTIME_DIR", "NVIDIA_DRA_LOCAL_IPC_DIR" };
 
@@ -39,7 +41,10 @@ static bool place_address(size_t i, char address[SOCKET_ADDRESS_SIZE])
 	return length < SOCKET_ADDRESS_SIZE;
 }
 
-/* Finds the first default socket whose path passes the test. False: there is none. */
+/*
+ * Stores the address of the first default socket for whose path passes() returns true. False: passes() returns true for
+ * none.
+ */
 static bool place_find(bool (*passes)(const char *path), char address[SOCKET_ADDRESS_SIZE])
 {
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -49,13 +54,19 @@ static bool place_find(bool (*passes)(const char *path), char address[SOCKET_ADD
 	return passes(address + strlen(SCHEME));
 }
 
-/* A socket that exists comes before a path that may not be searched, as another user's directory after su(1). */
+/*
+ * Stores the address of a default socket. A socket that exists is preferred to a path that this process may not search,
+ * such as in the directory of another user after su(1).
+ */
 static bool default_find(char address[SOCKET_ADDRESS_SIZE])
 {
 	return place_find(path_is_there, address) || place_find(is_closed, address);
 }
 
-/* No broker is assumed, even if only one runs: a program that means one broker must not use another one. */
+/*
+ * Returns the error of a search that found no broker. Does not choose the only running broker, because a program that
+ * means one broker must not use another one.
+ */
 static int none_known(void)
 {
 	char list[LIST_MAX];
@@ -84,8 +95,9 @@ static int add_list(int error)
 }
 
 /*
- * If the instance's status file is not readable for this user, or in another mount namespace, takes the broker at a
- * default socket: after the connect the caller checks the broker's name.
+ * Finds the address of the instance place->instance. If the instance's status file is not readable for this user, or is
+ * in another mount namespace, stores the address of a default socket. So the caller must check the broker's name after
+ * the connect.
  */
 static int instance_find(struct broker_place *place)
 {

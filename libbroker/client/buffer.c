@@ -17,7 +17,10 @@
 #include "grown.h"
 #include "hold.h"
 
-/* Copies the program's spec to this version's struct, and fills in the size that follows from the layout. */
+/*
+ * Copies the program's spec to the struct of this library's version, and checks its layout. Fills in the size that
+ * follows from the layout, if the program gave none.
+ */
 static int spec_take(gpub_spec *spec, const gpub_spec *given)
 {
 	static const struct grown grown = { "spec",
@@ -98,7 +101,7 @@ int gpub_create(gpub_client *client, const char *name, const gpub_spec *given)
 	if (error != -ENOMEM)
 		return error;
 	CRASH_POINT(create_short);
-	/* this process's own unused mappings may hold the memory that is missing */
+	/* unused mappings of this process may keep the memory that is missing from being freed */
 	error = cache_close_all(client);
 	CRASH_POINT(create_again);
 	return error ? error : create_once(client, name, spec, index, spec->timeout_ms);
@@ -115,7 +118,7 @@ static int resize_once(struct gpub_client *client, const char *name, uint64_t si
 	return call_broker(client, &request, &reply, NULL, NULL);
 }
 
-/* Whether this process has a lease of a buffer of this name, present or earlier, that is larger than `size`. */
+/* Whether this process holds a lease of a buffer that has, or had, this name and is larger than `size` bytes. */
 static bool is_held_here(struct gpub_client *client, const char *name, uint64_t size)
 {
 	const struct record *record;
@@ -129,7 +132,10 @@ static bool is_held_here(struct gpub_client *client, const char *name, uint64_t 
 	return held;
 }
 
-/* Repeats a resize. The broker knows only that this process maps the buffer: so -EBUSY tells of a lease here. */
+/*
+ * Repeats a resize. After -EBUSY, sets another error message if this process holds a lease of the buffer, because the
+ * broker knows only that this process maps the buffer.
+ */
 static int resize_again(struct gpub_client *client, const char *name, uint64_t size, int timeout_ms)
 {
 	int error = resize_once(client, name, size, timeout_ms);
@@ -156,7 +162,7 @@ int gpub_resize(gpub_client *client, const char *name, uint64_t size, int timeou
 	CRASH_POINT(resize_answered);
 	if (error != -ENOMEM && error != -EBUSY)
 		return error;
-	/* this process's own unused mappings may hold the memory that is missing, or keep the buffer from shrinking */
+	/* unused mappings of this process may keep the missing memory from being freed, or the buffer from shrinking */
 	error = cache_close_all(client);
 	return error ? error : resize_again(client, name, size, timeout_ms);
 }

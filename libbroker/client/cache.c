@@ -17,8 +17,9 @@
 #include "timeline-maps.h"
 #include "trace.h"
 
-#define PART     64 /* 1/PART of a limit is closed in addition: a scan of all mappings costs more than a few closes */
-#define AGAIN_MS 2  /* between two passes of the closer, if something that is due is still held */
+/* a pass closes 1/PART of the limit more than it must, because a scan of all mappings costs more than a few closes */
+#define PART     64
+#define AGAIN_MS 2  /* milliseconds between two passes of the closer thread while a due mapping or record is in use */
 
 /* ---- the bound ---- */
 
@@ -54,7 +55,7 @@ static uint64_t acquire_count(const struct mapping *mapping)
 	return count;
 }
 
-/* Sorts mappings that the broker wants back first, then the least recently used. */
+/* Comparison for a sort: mappings that the broker wants back come first, then the least recently used. */
 static int compare_use(const struct mapping *a, const struct mapping *b)
 {
 	if (a->wanted != b->wanted)
@@ -87,8 +88,8 @@ void cache_pass_begin(struct gpub_client *client, enum cache_scope scope, struct
 }
 
 /*
- * A visited mapping goes to the end of the list, so the visited ones keep their order, and the next mapping that this
- * pass has not visited is near the front.
+ * Moves the mapping that it returns to the end of client->mappings. So the visited mappings keep their order, and the
+ * next mapping that this pass has not visited is near the front.
  */
 struct mapping *cache_pass_next(struct gpub_client *client, const struct cache_pass *pass)
 {
@@ -111,8 +112,8 @@ static bool is_due(const struct gpub_client *client, const struct mapping *mappi
 }
 
 /*
- * Whether an acquirer waits for a record of the mapping. The acquirer has waited for the mapping to open, and has no
- * hold yet: a ticket that can be redeemed once is used up by now.
+ * Whether an acquirer waits for a record of the mapping. Such an acquirer has waited for the mapping to open, and has
+ * no hold yet. If it came by a ticket that can be redeemed once, it could not open the mapping again.
  */
 static bool is_awaited(const struct mapping *mapping)
 {
@@ -124,7 +125,10 @@ static bool is_awaited(const struct mapping *mapping)
 	return false;
 }
 
-/* -EBUSY: the mapping stays, or another thread closes it. Only CACHE_ALL waits for a thread in mapping_sync(). */
+/*
+ * Closes a mapping that is due in this pass. -EBUSY: the mapping stays open, or another thread closes it. Waits for a
+ * thread in mapping_sync() only in a CACHE_ALL pass.
+ */
 static int close_one(struct gpub_client *client, struct mapping *mapping, const struct cache_pass *pass)
 {
 	bool all = pass->scope == CACHE_ALL;
@@ -135,8 +139,8 @@ static int close_one(struct gpub_client *client, struct mapping *mapping, const 
 }
 
 /*
- * Makes one pass: closes what is due. Returns the first error except -EBUSY, with its message. *busy: set if a
- * mapping that is due stays open. Under client->lock, which is released meanwhile.
+ * Makes one pass, which closes the mappings that are due. Returns the first error except -EBUSY, with its message, or
+ * 0. Sets *busy if a mapping that is due stays open. Call it under client->lock, which it releases from time to time.
  */
 static int close_pass(struct gpub_client *client, enum cache_scope scope, bool *busy)
 {
@@ -172,7 +176,10 @@ bool cache_make_room(struct gpub_client *client)
 
 /* ---- unlinked buffers ---- */
 
-/* As cache_pass_next(), for client->due. Passes with sync and passes without it are counted apart. */
+/*
+ * Returns the next record of client->due that pass number `pass` has not visited, or NULL, as cache_pass_next() does
+ * for mappings. A pass with sync does not count as a visit for passes without sync, nor the other way round.
+ */
 static struct record *due_next(struct gpub_client *client, bool sync, uint64_t pass)
 {
 	struct record *record;
@@ -188,7 +195,7 @@ static struct record *due_next(struct gpub_client *client, bool sync, uint64_t p
 	return record;
 }
 
-/* As cache_pass_next(), for client->wanted. */
+/* Returns the next mapping of client->wanted that pass number `pass` has not visited, or NULL. */
 static struct mapping *wanted_next(struct gpub_client *client, uint64_t pass)
 {
 	struct mapping *mapping;
@@ -204,7 +211,10 @@ static struct mapping *wanted_next(struct gpub_client *client, uint64_t pass)
 	return mapping;
 }
 
-/* Closes mappings of client->wanted if the close need not wait. True: it may be possible later, after more returns. */
+/*
+ * Closes each mapping of client->wanted whose close need not wait. True: another one may become such a mapping when
+ * returns in stream order land.
+ */
 static bool close_wanted(struct gpub_client *client)
 {
 	uint64_t pass = ++client->passes;
@@ -229,10 +239,10 @@ bool cache_retire(struct gpub_client *client, bool sync)
 
 	while ((record = due_next(client, sync, pass))) {
 		error = record_retire(client, record, sync);
-		/* this driver cannot wait for the device: the whole mapping is closed, once no lease holds it */
+		/* this driver cannot wait for the device, so close the whole mapping, once no lease holds it */
 		if (error == -ENOTSUP && record->mapping && !is_awaited(record->mapping))
 			error = mapping_close(client, record->mapping, CLOSE_IF_UNUSED);
-		/* after any error the record is still due: the caller tries again after a pause */
+		/* after any error the record is still in client->due, and the caller may try again after a pause */
 		again |= error && (sync || record_quiesced(record));
 	}
 	again |= close_wanted(client);
@@ -269,7 +279,7 @@ int gpub_trim(gpub_client *client)
 
 /* ---- the closer thread ---- */
 
-/* Whether the closer has something to do. */
+/* Whether a mapping, a record or a timeline map is due for the closer thread. */
 static bool any_due(const struct gpub_client *client)
 {
 	const struct mapping *wanted;
@@ -282,7 +292,10 @@ static bool any_due(const struct gpub_client *client)
 	return wanted;
 }
 
-/* True: something due is still held. A return wakes no thread, so the closer tries again after a pause. */
+/*
+ * Closes, retires and unmaps what is due. True: a due mapping or record is still in use. A return wakes no thread, so
+ * the closer thread then tries again after a pause.
+ */
 static bool close_due(struct gpub_client *client)
 {
 	bool again;
@@ -315,7 +328,7 @@ static void *closer_main(void *argument)
 		soon = client_deadline(AGAIN_MS);
 		if (!any_due(client))
 			pthread_cond_wait(&client->changed, &client->lock);
-		else if (close_due(client)) /* false: checks any_due() again, because the lock was released */
+		else if (close_due(client)) /* after false, check any_due() again, because the lock was released */
 			pthread_cond_timedwait(&client->changed, &client->lock, &soon);
 	}
 	pthread_mutex_unlock(&client->lock);
@@ -331,7 +344,10 @@ void cache_stop(struct gpub_client *client)
 
 /* ---- settings ---- */
 
-/* Starts the closer when the flag is set for the first time; wakes it, so that it looks at the new settings. */
+/*
+ * Starts the closer thread if GPUB_BACKGROUND_CLOSE is set and the thread does not run. Wakes the thread, so that it
+ * looks at the new settings. Returns 0, or the error of thread_start().
+ */
 static int closer_wake(struct gpub_client *client)
 {
 	int error = 0;

@@ -20,7 +20,8 @@
 #include "send.h"
 #include "trace.h"
 
-#define FILE_MS 60000 /* limit in ms on an answer that is a file, which comes at the pace of the user's share */
+/* limit, in milliseconds, on an answer that is a file; the broker sends it only in this user's share of its time */
+#define FILE_MS 60000
 
 static bool client_lost(const struct gpub_client *client)
 {
@@ -37,9 +38,9 @@ struct exchange {
 };
 
 /*
- * Waits until the exchange is answered, the connection is lost, or the time `until` (NULL: no limit). reads: this
- * thread is the reader, and has seen since it became the reader that the exchange is not answered; it is not the reader
- * any more afterwards. Returns with client->lock held: true if the time is over.
+ * Waits until the exchange is answered, the connection is lost, or the time `until` (NULL: no limit) has come. reads:
+ * this thread is the reader, and has seen since it became the reader that the exchange is not answered; it stops being
+ * the reader here. Returns true if the time has come. Returns with client->lock held.
  */
 static bool wait_until(const struct exchange *exchange, bool reads, const struct timespec *until)
 {
@@ -58,8 +59,9 @@ static bool wait_until(const struct exchange *exchange, bool reads, const struct
 }
 
 /*
- * Makes this thread the reader, unless another thread is, or the exchange is answered. Not for the first wait of an
- * exchange: nothing can answer what is sent by the reader.
+ * Makes this thread the reader, unless another thread is the reader, or the exchange is answered. Returns whether this
+ * thread is the reader. Not for the first wait of an exchange, because no other thread can have received the answer to
+ * a message that the reader has sent.
  */
 static bool read_again(const struct exchange *exchange)
 {
@@ -77,9 +79,10 @@ static bool read_again(const struct exchange *exchange)
 }
 
 /*
- * After an interrupt: has the broker cancel the requests, and waits for the answers, until GRACE_MS are over or the
- * function interrupts again. Tells the broker repeatedly, because a request on which a device works begins to wait,
- * and can be cancelled, only after the device's attempt has failed. Returns with client->lock held.
+ * After an interrupt: tells the broker to cancel the requests, and waits for the answers, until GRACE_MS have passed or
+ * the interrupt function interrupts again. Tells the broker repeatedly, because a request on which a device thread
+ * works can be cancelled only after the device's attempt has failed and the request has begun to wait. Returns with
+ * client->lock held.
  */
 static void wait_cancelled(const struct exchange *exchange)
 {
@@ -100,7 +103,10 @@ static void wait_cancelled(const struct exchange *exchange)
 	pthread_mutex_lock(&exchange->client->lock);
 }
 
-/* 0: the exchange is answered, or the connection is lost. Else -ETIMEDOUT or -EINTR. Returns with client->lock held. */
+/*
+ * Waits for the exchange, and calls the interrupt function from time to time. Returns 0 if the exchange is answered, or
+ * the connection is lost; else -ETIMEDOUT or -EINTR. Returns with client->lock held.
+ */
 static int wait_in_parts(const struct exchange *exchange, bool reads, const struct timespec *deadline)
 {
 	struct timespec part;
@@ -162,7 +168,7 @@ static int call_make(struct gpub_client *client, struct wire_message *request, s
 	LL_PREPEND(client->calls, call);
 	error = call_exchange(client, request, 1, has_reply, call, deadline);
 	if (error == -EINTR && call->done && call->reply.type != WIRE_REFUSED)
-		error = 0; /* the request was done before the cancel */
+		error = 0; /* the broker had done the request before it got the cancel */
 	LL_DELETE(client->calls, call);
 	pthread_mutex_unlock(&client->lock);
 	return error;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chunks.h - the chunks of memory that have come for the broker's next GRANT: the descriptor of each.
+ * chunks.h - the chunks of memory that have come in MEMORY messages for the broker's next GRANT, with their
+ * descriptors.
  *
  * Memory that is exported by descriptors comes as one chunk, or as several if it has grown, each in a MEMORY message.
- * Owns the descriptors until chunks_drop(). Used only by the reader (receiver.h). Opens nothing: mapping.c does.
+ * Owns the descriptors until chunks_drop(). Used only by the reader (receiver.h). mapping.c opens the memory.
  */
 #ifndef GPUB_CHUNKS_H
 #define GPUB_CHUNKS_H
@@ -17,7 +18,7 @@
 struct chunk {
 	uint64_t        offset; /* bytes from the beginning of the allocation */
 	uint64_t        span;   /* bytes of the chunk */
-	struct owned_fd file;   /* opens the memory; fd -EMFILE: this process had no descriptor left */
+	struct owned_fd file;   /* opens the chunk's memory; file.fd -EMFILE: this process had no descriptor left */
 };
 
 struct chunks {
@@ -27,16 +28,16 @@ struct chunks {
 };
 
 /*
- * Adds the chunk of a MEMORY message, and takes over its descriptor: *fd becomes -1. First drops all earlier chunks
- * if they belong to another mapping, or if the array is full.
+ * Adds the chunk of a MEMORY message, and takes over its descriptor *fd, which becomes -1. First drops all earlier
+ * chunks if they belong to another mapping, or if chunks->chunk is full.
  */
 void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *fd);
 void chunks_drop(struct chunks *chunks);
 
 /*
- * Checks that the chunks are exactly the memory of the GRANT from `offset` on. Returns 0; -EPROTO if they are not;
- * -EMFILE if this process had no descriptor left for a chunk; -ECONNRESET if the program has closed the descriptor of
- * one.
+ * Checks that the chunks are exactly the memory of the GRANT's allocation from byte `offset` to its end. Returns 0;
+ * -EPROTO if they are not; -EMFILE if this process had no descriptor left for a chunk; -ECONNRESET if the program has
+ * closed the descriptor of a chunk.
  */
 int chunks_check(const struct chunks *chunks, const struct wire_grant *grant, uint64_t offset);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c - the memory of client structures, and the check whether one may be used.
+ * client.c - the memory of client structures, and the check whether a client may be used.
  *
- * Structures are recycled and never freed, because a stale lease may lead to one. Each keeps its guard, the page that
- * a fork wipes. A lease is in its user's memory and may be damaged, so its client pointer is compared with the
- * existing structures before it is followed. The first structure is a static variable, which the fast path knows by
- * its address; the others are in a list that only grows. Owns the structures that are not in use; knows nothing of a
- * connection.
+ * Structures are recycled and never freed, because a stale lease may point to one. Each structure keeps its guard, the
+ * page that a fork wipes. A lease is in the program's memory and may be damaged, so its client pointer is compared with
+ * the addresses of all structures before it is followed. The first structure is a static variable, which the fast path
+ * knows by its address; the others are in a list that only grows. Owns the structures that are not in use; knows
+ * nothing of a connection.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -20,8 +20,8 @@
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *recycled;
-static bool first_used;                           /* client_first is initialised */
-static _Atomic(struct gpub_client *) others_made; /* all structures but client_first */
+static bool first_used;                           /* client_first has been initialised */
+static _Atomic(struct gpub_client *) others_made; /* list of all client structures but client_first */
 
 static struct client_guard never_connected = { CLIENT_ENDED };
 struct gpub_client client_first = { .guard = &never_connected };
@@ -81,7 +81,7 @@ static int client_init(struct gpub_client *client)
 	return 0;
 }
 
-/* Under pool_lock. */
+/* Initialises client_first and returns it. NULL: out of memory. Call it under pool_lock. */
 static struct gpub_client *first_make(void)
 {
 	if (client_init(&client_first))
@@ -90,7 +90,7 @@ static struct gpub_client *first_make(void)
 	return &client_first;
 }
 
-/* Under pool_lock. */
+/* Makes a new client structure in others_made. NULL: out of memory. Call it under pool_lock. */
 static struct gpub_client *other_make(void)
 {
 	struct gpub_client *client = calloc(1, sizeof *client);

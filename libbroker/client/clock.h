@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <time.h>
 
-/* The time that is `milliseconds` from now. */
+/* Returns the time that is `milliseconds` from now. */
 struct timespec client_deadline(int64_t milliseconds);
 
-/* Milliseconds from now to the deadline, but at least 1. */
+/* Returns the milliseconds from now to the deadline, but at least 1, also if the deadline has passed. */
 int client_remaining_ms(const struct timespec *deadline);
 
 /* Whether the deadline has passed. False for NULL, which means no deadline. */

@@ -42,8 +42,9 @@ static bool records_open(const struct mapping *mapping)
 }
 
 /*
- * Waits until no thread is in mapping_sync() for the mapping, or retires a record of it: such threads soon end.
- * False: the mapping was closed meanwhile, or another thread closes it.
+ * Waits until no thread is in mapping_sync(), mapping_view() or mapping_extend() for the mapping, or retires a record
+ * of it. Such threads end soon. False: the mapping was closed meanwhile, or another thread closes it. id: mapping->id,
+ * because the mapping may have been freed.
  */
 static bool close_may_begin(struct gpub_client *client, const struct mapping *mapping, uint64_t id)
 {
@@ -55,6 +56,7 @@ static bool close_may_begin(struct gpub_client *client, const struct mapping *ma
 	return false;
 }
 
+/* Whether record_unused() is true for all records of the mapping. *held: a lease of one of them is held. */
 static bool records_idle(const struct mapping *mapping, bool *held)
 {
 	struct record *record;
@@ -68,7 +70,7 @@ static bool records_idle(const struct mapping *mapping, bool *held)
 	return idle;
 }
 
-/* Ends the holds of a lost mapping. False: a thread is about to queue a return, so try again. */
+/* Ends the holds of all records of a lost mapping. False: a thread is about to queue a return, so call it again. */
 static bool records_drop(const struct mapping *mapping)
 {
 	struct record *record;
@@ -79,7 +81,7 @@ static bool records_drop(const struct mapping *mapping)
 	return all;
 }
 
-/* If also no slot is busy, the device is done with the mapping. */
+/* If this is true and no slot of the mapping's records is busy, the device is done with the mapping. */
 bool mapping_is_quiesced(const struct mapping *mapping)
 {
 	struct record *record;
@@ -90,7 +92,7 @@ bool mapping_is_quiesced(const struct mapping *mapping)
 	return true;
 }
 
-/* Whether nobody uses the mapping, and it may be closed in that way. *held: as for close_begin(). */
+/* Whether no lease or return uses the mapping, and `how` allows its close. *held: as for close_begin(). */
 static bool may_close(struct mapping *mapping, enum close_how how, bool *held)
 {
 	if (mapping->lost ? !records_drop(mapping) : !records_idle(mapping, held))
@@ -101,23 +103,30 @@ static bool may_close(struct mapping *mapping, enum close_how how, bool *held)
 }
 
 /*
- * Sets the records from OPEN to CLOSING. False: back to OPEN, because a slot is busy, or `how` does not allow the
- * close. *held: a lease is held, or the close would wait for the device; else only a return has not landed.
+ * Sets the states of the mapping's records from OPEN to CLOSING. False: has set them back to OPEN, because a slot is
+ * busy, or `how` does not allow the close. *held, if false: true if a lease is held, or the close would wait for the
+ * device; false if only returns in stream order have not landed.
  */
 static bool close_begin(struct mapping *mapping, enum close_how how, bool *held)
 {
 	records_mark(mapping, RECORD_CLOSING);
 	CRASH_POINT(close_marked);
-	/* an acquirer stores its hold, then loads the state; here it is reversed: one of the two sees the other */
+	/*
+	 * an acquirer stores its hold, then loads the state; this thread stores the state, then loads the holds; the
+	 * fence makes at least one of the two threads see the other's store
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (may_close(mapping, how, held))
 		return true;
-	records_mark(mapping, RECORD_OPEN); /* no waiter saw CLOSING, because the lock was held throughout */
+	records_mark(mapping, RECORD_OPEN); /* no waiter has seen CLOSING, because client->lock was held throughout */
 	CRASH_POINT(close_withdrawn);
 	return false;
 }
 
-/* A short pause without the lock. Checks the device now and then: if it has failed, no return in stream order lands. */
+/*
+ * Sleeps for a moment, without client->lock. In each 256th of the `scans`, checks the device, because no return in
+ * stream order lands on a device that has failed. Returns 0, or the error of that check.
+ */
 static int close_pause(struct gpub_client *client, int ordinal, unsigned scans)
 {
 	int error = 0;
@@ -135,7 +144,7 @@ static uint64_t mapping_acquire_count(const struct mapping *mapping)
 	const struct record *record;
 	uint64_t count = 0;
 
-	/* of live buffers only, which a thread may acquire again and again; leases of unlinked buffers just end */
+	/* counts acquires of live buffers only: an unlinked buffer cannot be acquired any more */
 	DL_FOREACH2(mapping->records, record, mapping_next)
 		if (atomic_load(record->generation) == record->live)
 			count += record_acquire_count(record);
@@ -143,8 +152,9 @@ static uint64_t mapping_acquire_count(const struct mapping *mapping)
 }
 
 /*
- * Waits until the close may begin, and sets the records CLOSING. They are OPEN meanwhile, so that no acquire has to
- * wait. -EBUSY also if a live buffer is acquired or added meanwhile, so that the wait has an end.
+ * Waits until the close may begin, and sets the states of the records to CLOSING. The records are OPEN while it waits,
+ * so that no acquire has to wait. Returns -EBUSY also if a live buffer is acquired or added meanwhile, so that the wait
+ * has an end.
  */
 static int close_wait(struct gpub_client *client, struct mapping *mapping, enum close_how how)
 {
@@ -165,7 +175,10 @@ static int close_wait(struct gpub_client *client, struct mapping *mapping, enum 
 	return error;
 }
 
-/* Called before CLOSED, after which the broker may use the buffers' ranges for other buffers. */
+/*
+ * Ends the device's watches of the mapping's buffers. Call it before CLOSED is sent, because after CLOSED the broker
+ * may use the buffers' ranges for other buffers.
+ */
 static void records_unwatch(struct gpub_client *client, const struct mapping *mapping)
 {
 	struct record *record;
@@ -176,7 +189,10 @@ static void records_unwatch(struct gpub_client *client, const struct mapping *ma
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* Releases the mapping's records and the mapping; after an error, leaks both. */
+/*
+ * Releases the mapping's records and the mapping. If the close failed with `error`, leaks both, with `text` for
+ * waiters.
+ */
 static void close_end(struct gpub_client *client, struct mapping *mapping, int error, const char *text)
 {
 	while (mapping->records)
@@ -213,7 +229,7 @@ int mapping_close(struct gpub_client *client, struct mapping *mapping, enum clos
 	return error;
 }
 
-/* A mapping of the device that was opened in another epoch, or NULL. */
+/* Returns a mapping of the device that was opened in another epoch than `epoch`, or NULL. */
 static struct mapping *find_lost(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	struct mapping *mapping;
@@ -224,7 +240,10 @@ static struct mapping *find_lost(const struct gpub_client *client, int ordinal, 
 	return mapping;
 }
 
-/* Until the last old mapping is closed, client_was_reset() is true, and no thread gets a lease on the device. */
+/*
+ * Stores the new epoch last: until the last mapping of the old epoch is closed, client_was_reset() is true, so that no
+ * thread gets a lease on the device.
+ */
 int client_notice_reset(struct gpub_client *client, int ordinal)
 {
 	uint64_t now = client_epoch(client, ordinal);
@@ -249,8 +268,9 @@ int client_notice_reset(struct gpub_client *client, int ordinal)
 /* ---- retiring one buffer ---- */
 
 /*
- * Waits until the device has done the work of all returned leases. *acquires: the acquire count before the wait, for
- * the caller to compare later. -EBUSY: a lease is held, or the record's state has changed meanwhile.
+ * Waits until the device has done the work of all returned leases of the record. *acquires: the record's acquire count
+ * before the wait, by which the caller finds out whether a lease was taken since. -EBUSY: a lease is held, or the
+ * record's state has changed meanwhile. Releases client->lock meanwhile.
  */
 static int retire_sync(struct gpub_client *client, struct record *record, uint64_t *acquires)
 {
@@ -277,7 +297,7 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 	if (error)
 		return error;
 	atomic_store(&record->state, RECORD_WORD(RECORD_MAPPING(state), RECORD_CLOSING));
-	/* the fence is needed as in close_begin() */
+	/* the fence is for the same race with an acquirer as in close_begin() */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!record_unused(record, &held) ||
 	    !(quiesced ? record_quiesced(record) : record_acquire_count(record) == acquires)) {
@@ -295,7 +315,7 @@ int record_retire(struct gpub_client *client, struct record *record, bool sync)
 	return 0;
 }
 
-/* ---- the end ---- */
+/* ---- end of a disconnect ---- */
 
 void client_forget_all(struct gpub_client *client)
 {

@@ -4,7 +4,7 @@
  *
  * A mapping is closed when the device work of all leases of its buffers has ended (invariant 2). CLOSED is sent after
  * the close, and before any record of the mapping is reused. A close waits for the process's kernels (gpubroker(7),
- * "Close"). It waits for nothing if the kind of export allows that (export.h) and all leases were returned in stream
+ * "Close"), except if the kind of export need not wait (close_waits in export.h) and all leases were returned in stream
  * order. If a buffer was unlinked and the device is known to be done with it, its record can be retired alone, and
  * the mapping stays open: QUIESCED is sent. A mapping that fails to close stays open, and stays in the broker, until
  * the process ends. Owns nothing.
@@ -19,34 +19,34 @@ struct mapping;
 struct record;
 
 enum close_how {
-	CLOSE_IF_UNUSED,   /* -EBUSY if a lease is held, or a return in stream order has not landed */
-	CLOSE_WHEN_LANDED, /* -EBUSY if a lease is held; waits until returns in stream order have landed */
-	CLOSE_IF_QUIESCED  /* as CLOSE_IF_UNUSED; -EBUSY also if the close would wait for the device */
+	CLOSE_IF_UNUSED,   /* refuse with -EBUSY if a lease is held, or a return in stream order has not landed */
+	CLOSE_WHEN_LANDED, /* refuse with -EBUSY if a lease is held; wait until returns in stream order have landed */
+	CLOSE_IF_QUIESCED  /* as CLOSE_IF_UNUSED; refuse with -EBUSY also if the close would wait for the device */
 };
 
 /*
  * Closes one mapping, sends CLOSED, and releases the mapping's records. Returns 0; -EBUSY if a lease holds one of the
  * buffers, `how` does not allow the close, or another thread closes the mapping; or the error of a device that has
- * failed. If the close itself fails, the mapping leaks and its records stay CLOSING. Under client->lock, which is
- * released meanwhile: the mapping may be freed afterwards.
+ * failed. If the close itself fails, the mapping stays open for good (mapping_leak()) and its records stay CLOSING.
+ * Call it under client->lock, which it releases meanwhile: the mapping may be freed afterwards.
  */
 int mapping_close(struct gpub_client *client, struct mapping *mapping, enum close_how how);
 
-/* Whether all returned leases of the mapping's buffers were returned in stream order. Under client->lock. */
+/* Whether all returned leases of the mapping's buffers were returned in stream order. Call it under client->lock. */
 bool mapping_is_quiesced(const struct mapping *mapping);
 
 /*
  * Retires one OPEN record if the device is done with all leases of its buffer: sends QUIESCED and releases the
  * record. The mapping stays open. Returns 0; -EBUSY, with nothing changed, if a lease is held or the device may not
- * be done; or an error of mapping_sync(). sync: waits for the device if leases were returned unordered; without sync
- * the result is -EBUSY in that case. Under client->lock, which is released meanwhile.
+ * be done; or an error of mapping_sync(). sync: if leases were returned unordered, waits for the device (true), or
+ * returns -EBUSY (false). Call it under client->lock, which it releases meanwhile.
  */
 int record_retire(struct gpub_client *client, struct record *record, bool sync);
 
 /*
- * If the device was reset since the last check, ends the leases of its mappings and closes the mappings. Returns 0 if
- * the device was not reset; 1 if it was, and the lock may have been released; -EIO if it was reset and cannot be used
- * again. Under client->lock.
+ * If the device was reset since the last check, ends the leases of its mappings and closes the mappings. ordinal: the
+ * device's, in this process. Returns 0 if the device was not reset; 1 if it was reset; -EIO if it was reset and cannot
+ * be used again. Call it under client->lock, which it may release meanwhile if the device was reset.
  */
 int client_notice_reset(struct gpub_client *client, int ordinal);
 

@@ -42,15 +42,17 @@
 
 #define GREETING_SECONDS 30
 
-/* How a connect differs from gpub_connect(). */
+/* How gpub_connect() and the functions of connect.h connect. */
 struct manner {
-	bool     with_device; /* start the device that the broker serves */
-	unsigned seconds; /* limit on the accept and on each message; 0: no limit on the accept */
+	bool     with_device; /* start the kind of device that the broker serves */
+	/* limit on the accept, and on each message of the greeting; 0: GREETING_SECONDS for each message */
+	unsigned seconds;
 };
 
 /*
- * An address from a status file is checked before the connect, and the connect has a time limit: any user may have
- * written the file, and named a socket that answers nobody.
+ * Connects to the broker at place->address. If the address is from a status file, checks it before the connect, and
+ * limits the time of the connect, because any user may have written the file and named a socket whose server does not
+ * answer.
  */
 static int place_connect(const struct broker_place *place, struct sockaddr_un *sun, unsigned seconds)
 {
@@ -79,7 +81,10 @@ static int socket_open(struct gpub_client *client, const char *given, struct bro
 
 /* ---- greeting ---- */
 
-/* Receives a message, and asks the interrupt function every INTERRUPT_MS. -EAGAIN: none in that time; -EINTR. */
+/*
+ * Receives a message, and calls this thread's interrupt function every INTERRUPT_MS meanwhile. -EAGAIN: no message came
+ * within `seconds`. -EINTR: the function interrupted. Or another error of socket_receive().
+ */
 static int receive_within(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd,
 			  unsigned seconds)
 {
@@ -96,7 +101,10 @@ static int receive_within(int sock, struct wire_message *message, struct socket_
 	}
 }
 
-/* Receives one message of the greeting. -ETIMEDOUT, or -EPROTO if it is a refusal or has another type. */
+/*
+ * Receives one message of the greeting. *fd: the descriptor that came with it (fd may be NULL). -ETIMEDOUT: no message
+ * came within `seconds`. -EPROTO: the message is a REFUSED, or is not of the type `type`.
+ */
 static int expect(int sock, enum wire_type type, struct wire_message *message, int *fd, unsigned seconds)
 {
 	struct socket_extra extra;
@@ -115,7 +123,10 @@ static int expect(int sock, enum wire_type type, struct wire_message *message, i
 	return 0;
 }
 
-/* Finds this process's rank in its job, for people. The program that started the job has set one of these variables. */
+/*
+ * Finds this process's rank in its job, which is only shown to people. The program that started the job has set one of
+ * these environment variables. False: no variable has a rank.
+ */
 static bool rank_find(uint32_t *rank)
 {
 	static const char *const variables[] = { "GPUBROKER_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -148,7 +159,7 @@ static int greet(struct gpub_client *client, unsigned seconds)
 	CRASH_POINT(challenged);
 	wire_init(&hello, WIRE_HELLO, 0);
 	hello.hello = message.hello;
-	/* WIRE_HELLO_MPS matters only if the driver does not list processes */
+	/* the broker uses WIRE_HELLO_MPS only if the driver does not list MPS clients */
 	hello.hello.flags = WIRE_HELLO_WAITS | (mps_is_here(NULL) ? WIRE_HELLO_MPS : 0) |
 			    (rank_find(&hello.hello.rank) ? WIRE_HELLO_RANK : 0);
 	hello.hello.pid = (uint32_t)getpid();
@@ -177,7 +188,10 @@ static int greet(struct gpub_client *client, unsigned seconds)
 
 /* ---- connecting ---- */
 
-/* Checks that the broker has the name that the program gave, because another one may listen at the address. */
+/*
+ * Checks that the broker has the instance name that the program gave, because another broker may listen at the address.
+ * -ENOENT, error message set: it has another name.
+ */
 static int instance_expect(const struct gpub_client *client, const struct broker_place *place)
 {
 	const char *instance = client->board.header->instance;
@@ -277,7 +291,10 @@ static void drop_all_holds(struct gpub_client *client)
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* Whether this process is a forked child: it can use nothing of its parent's client, and must close nothing of it. */
+/*
+ * Whether the client belongs to the parent of this process, a forked child, which can use nothing of the client and
+ * must close nothing of it.
+ */
 static bool client_inherited(const struct gpub_client *client)
 {
 	return atomic_load(&client->guard->state) == CLIENT_FORKED;
@@ -292,8 +309,9 @@ static int say_leave(struct gpub_client *client)
 }
 
 /*
- * LEAVE tells the broker that all of this process's work is done, also its signals. If that is not true, disconnects
- * without LEAVE, as if the process had died: that is what its readers must learn. False: no LEAVE was answered.
+ * Sends LEAVE, which tells the broker that all device work of this process is done, also its signals. If a signal has
+ * not landed, shuts the connection down without LEAVE, as if the process had died, so that processes that read its
+ * timelines learn that its work is not complete. False: LEAVE was not sent or not answered.
  */
 static bool leave(struct gpub_client *client)
 {

@@ -2,8 +2,9 @@
 /*
  * delegate.c - gpub_ticket_issue, gpub_redeem: a right to one buffer, handed on as text (common/ticket.h).
  *
- * A redeemed buffer has a record of its own, whose key is no valid name: the ticket's rights differ from the rights
- * by name, and the broker checks every redemption. Never keeps a ticket, never puts one into an error message.
+ * A redeemed buffer has a record of its own, whose key is no valid name, because the ticket's rights differ from the
+ * rights by name, and the broker checks every redemption. Never keeps a ticket, and never puts a ticket into an error
+ * message.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -67,7 +68,10 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 	return 0;
 }
 
-/* Makes a record in state NONE, under a key that no other thread looks up. Under client->lock. */
+/*
+ * Makes a record in state NONE, under a key that no other thread looks up. index: the broker's index of the device.
+ * NULL: out of memory. Call it under client->lock.
+ */
 static struct record *record_for_redeeming(struct gpub_client *client, unsigned index)
 {
 	char key[NAME_SIZE];
@@ -76,7 +80,10 @@ static struct record *record_for_redeeming(struct gpub_client *client, unsigned 
 	return record_bind(client, key, index);
 }
 
-/* Takes a lease of the redeemed record, unless its buffer was unlinked and retired meanwhile. Under client->lock. */
+/*
+ * Takes a lease of the record for which REDEEM number `request` was answered. -ESTALE, error message set: the buffer
+ * was unlinked and retired meanwhile, or sealed. Call it under client->lock.
+ */
 static int take(struct gpub_client *client, struct record *record, uint64_t request, gpub_lease *lease)
 {
 	unsigned rights = record->rights & ~GPUB_MINE;
@@ -97,7 +104,7 @@ static int redeem(struct gpub_client *client, struct wire_message *message, gpub
 	int error;
 
 	pthread_mutex_lock(&client->lock);
-	/* checked under the lock, because the reader answers no request that is made after its end */
+	/* checked under the lock, because a request that is made after CLIENT_LOST was set gets no answer */
 	error = client_check(client);
 	if (error) {
 		pthread_mutex_unlock(&client->lock);

@@ -70,7 +70,7 @@ int devices_begin(struct gpub_client *client)
 
 int client_device_index(struct gpub_client *client, int ordinal)
 {
-	if (ordinal == GPUB_CURRENT) /* if there is one device, it is the current one */
+	if (ordinal == GPUB_CURRENT) /* if this process has one device, that device is the current one */
 		ordinal = client->devices == 1 ? 0 : client->device->current();
 	if (ordinal < 0 || ordinal >= client->devices || client->index_of[ordinal] < 0)
 		return error_set(-ENODEV, "there is no device %d here that the broker serves too: this process has %d, "

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * devices.h - the broker's devices as this process sees them: their ordinals here, and whether one was reset.
+ * devices.h - the broker's devices as this process sees them: their ordinals in this process, and whether one was
+ * reset.
  *
- * A device may have different ordinals in different processes, but one UUID. Owns the two tables between ordinals
- * here and the broker's indices, and the kind of device that this process uses. Never opens memory.
+ * A device may have different ordinals in different processes, but one UUID. Owns the two tables between this process's
+ * ordinals and the broker's indices (index_of and ordinal_of of gpub_client), and the kind of device that this process
+ * uses. Never opens memory.
  */
 #ifndef GPUB_DEVICES_H
 #define GPUB_DEVICES_H
@@ -14,20 +16,29 @@
 
 #include "client.h"
 
-/* Starts the broker's kind of device, and matches its devices by UUID. -ENODEV: this process sees none of them. */
+/*
+ * Starts the kind of device that the broker serves, and finds the broker's devices in this process by their UUIDs.
+ * -ENODEV: this process sees none of the broker's devices.
+ */
 int devices_begin(struct gpub_client *client);
 
-/* For a client that only sends requests: marks every ordinal as none of the broker's devices. Returns 0. */
+/* For a client that only sends requests: gives the client no device of the broker. Returns 0. */
 int devices_none(struct gpub_client *client);
 
-/* Set and return the kind of device of the client that connected last, for streams without a client. NULL: none. */
+/*
+ * Set and return the kind of device that the client which connected last uses, for stream functions that have no client
+ * argument. NULL: no client has connected.
+ */
 void devices_use(const struct device *device);
 const struct device *devices_used(void);
 
-/* The broker's index of the device with this ordinal, or of GPUB_CURRENT. -ENODEV: the broker does not serve it. */
+/*
+ * Returns the broker's index of the device with this ordinal, or of the current device for GPUB_CURRENT. -ENODEV, error
+ * message set: the broker does not serve this device.
+ */
 int client_device_index(struct gpub_client *client, int ordinal);
 
-/* The epoch of the device: another number after each reset (device.h). */
+/* Returns the device's epoch, which is another number after each reset (device.h), or 0 if it cannot be reset. */
 static inline uint64_t client_epoch(const struct gpub_client *client, int ordinal)
 {
 	return client->device->epoch ? client->device->epoch(ordinal) : 0;
@@ -35,7 +46,7 @@ static inline uint64_t client_epoch(const struct gpub_client *client, int ordina
 
 /*
  * Whether the device's epoch has changed since the last client_notice_reset(): the program may have reset the device,
- * which closes the mappings on it. For the fast path. index: the broker's, of a device that this process sees.
+ * which closes the mappings on it. For the fast path. index: the broker's index of a device that this process sees.
  */
 static inline bool client_was_reset(const struct gpub_client *client, unsigned index)
 {

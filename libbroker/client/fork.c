@@ -14,7 +14,7 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *open_clients;
-static _Atomic(struct client_guard *) last_guard; /* guard of the latest client, here or in the parent */
+static _Atomic(struct client_guard *) last_guard; /* guard of the client that this process, or its parent, made last */
 static const struct device *last_device; /* the kind of device that this process or its parent used last; NULL: none */
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 
@@ -44,8 +44,9 @@ static void after_fork_parent(void)
 }
 
 /*
- * Closes the GPU's descriptors before the socket: so they are closed when the broker sees the socket hang up. Closes
- * them also after a disconnect, because a mapping that failed to close is still granted.
+ * In the child: closes the device's descriptors, then the clients' sockets, so that the child has no descriptor of the
+ * device when the broker sees a socket hang up. Closes the device's descriptors also after a disconnect, because a
+ * mapping that failed to close is still granted.
  */
 static void after_fork_child(void)
 {
@@ -65,7 +66,7 @@ static void after_fork_child(void)
 	if (guard)
 		wiped_by_hand(guard, sizeof *guard);
 	timeline_waits_unlock(true);
-	open_clients = NULL; /* the clients are the parent's; leases of them find a wiped guard */
+	open_clients = NULL; /* the clients are the parent's; calls with them or their leases find a wiped guard */
 	pthread_mutex_unlock(&list_lock);
 	client_pool_unlock(true);
 	CRASH_POINT(fork_child_done);
@@ -94,7 +95,10 @@ void fork_guard_device(const struct device *device)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* Removes and closes under the lock: a child that was forked in between would keep the socket open. */
+/*
+ * Removes the client from the list and closes its socket under one lock, because a child that was forked between the
+ * two would keep the socket open.
+ */
 void fork_unguard(struct gpub_client *client)
 {
 	struct gpub_client **link = &open_clients;

@@ -13,14 +13,20 @@
 struct device;
 struct gpub_client;
 
-/* For calls without a client: -ECHILD if this process was forked from one that had a client; else 0. */
+/*
+ * For calls that have no client argument: returns -ECHILD if this process was forked from one that had a client; else
+ * 0.
+ */
 int client_check_process(void);
 
-/* From now on a forked child closes this client's descriptors and wipes its keys. The socket is not open yet. */
+/*
+ * Makes each child that is forked from now on close this client's descriptors and wipe its keys. Call it before the
+ * client's socket is opened.
+ */
 void fork_guard(struct gpub_client *client);
-/* From now on a forked child closes the descriptors of this kind of device. */
+/* Makes each child that is forked from now on close the descriptors of this kind of device. */
 void fork_guard_device(const struct device *device);
-/* Removes the client from the list, and closes the client's descriptors. */
+/* Ends fork_guard() for the client, and closes the client's descriptors. */
 void fork_unguard(struct gpub_client *client);
 
 #endif

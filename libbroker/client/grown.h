@@ -11,10 +11,10 @@
 
 #define GROWN_VERSIONS 3
 
-/* A public struct in all its versions. */
+/* Describes a public struct in all its versions. */
 struct grown {
 	const char *what;                  /* name of the struct, for error messages */
-	const char *init;                  /* what a program initialises the struct with, for error messages */
+	const char *init;                  /* with what a program should initialise the struct, for error messages */
 	size_t      sizes[GROWN_VERSIONS]; /* size of the struct in each version, oldest first; 0: no such version */
 };
 

@@ -24,7 +24,10 @@ int record_grow(struct gpub_client *client, struct record *record)
 	return 0;
 }
 
-/* The slot with that number. Numbers go through the blocks: block b begins at SLOTS_FIRST * (2^b - 1). */
+/*
+ * Returns the record's slot with the number `number`. Slots are numbered through all blocks of the record: block b
+ * begins with number SLOTS_FIRST * (2^b - 1).
+ */
 static struct slot *slot_number(const struct record *record, uint32_t number)
 {
 	uint32_t block = 31 - (uint32_t)__builtin_clz(number / SLOTS_FIRST + 1);
@@ -59,7 +62,7 @@ int record_hold_any(struct record *record, uint64_t *token)
 uint32_t hold_thread(void)
 {
 	static _Atomic uint32_t threads;
-	static _Thread_local uint32_t number; /* thread number plus 1; 0: unset */
+	static _Thread_local uint32_t number; /* the thread's number plus 1; 0: not numbered yet */
 
 	if (__builtin_expect(!number, 0))
 		number = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
@@ -72,9 +75,9 @@ uint32_t hold_thread(void)
 		for (struct slot *slot = slot_number(record, number_); slot; slot = NULL)
 
 /*
- * Whether the slot has a return of an earlier buffer of the record, whose mapping a reset closed before the return
- * landed. The return may still land, from another device or context. Until then nobody takes the slot, and its
- * sequence equals the base. It does not concern the record's present buffer.
+ * Whether the slot waits for a return of an earlier buffer of the record, whose mapping a reset closed before the
+ * return landed. The return may still land, from a stream of another device or context. Until then no thread takes the
+ * slot, and its sequence equals slot->base. Such a slot does not keep the record's present buffer from being closed.
  */
 static bool slot_outlives(const struct slot *slot, uint64_t hold)
 {

@@ -18,9 +18,13 @@
 #include "record.h"
 #include "slot.h"
 
-/* Adds the next block of slots. -ENOMEM: the record has all blocks, or no slots are left. Under client->lock. */
+/*
+ * Adds the next block of slots to the record. -ENOMEM, error message set: the record has SLOT_BLOCKS blocks, or the
+ * client has no slots left. Call it under client->lock.
+ */
 int record_grow(struct gpub_client *client, struct record *record);
 
+/* Whether the record is OPEN and its buffer was not unlinked, renamed or resized. */
 static inline bool record_live(const struct record *record)
 {
 	return RECORD_STATE(atomic_load(&record->state)) == RECORD_OPEN &&
@@ -29,12 +33,13 @@ static inline bool record_live(const struct record *record)
 }
 
 /*
- * Takes an idle slot: publishes a hold in it, then checks that the record may be held. hold: the value that the slot
- * had when it was seen idle. Returns 0 and *token; -EAGAIN if the slot has another value by now; -ESTALE if the
- * record is not OPEN, or its buffer not live. Any thread.
+ * Takes an idle slot: publishes a hold in the slot, then checks that the record may be held. hold: the value that
+ * slot->hold had when the slot was seen idle. Returns 0 and *token; -EAGAIN if slot->hold has another value by now;
+ * -ESTALE if record_live() is false. Any thread may call it.
  *
- * A close stores CLOSING, then loads every hold. This function stores a hold, then loads the state. All four accesses
- * are sequentially consistent, so one of the two threads sees the other's store, without a fence beside the exchange.
+ * A close stores the state CLOSING, then loads every hold. This function stores a hold, then loads the state. All four
+ * accesses are sequentially consistent, so at least one of the two threads sees the other's store. The exchange is
+ * enough for that; no fence is needed here.
  */
 static inline int record_hold_in(struct record *record, struct slot *slot, uint64_t hold, uint64_t *token)
 {
@@ -53,13 +58,18 @@ static inline int record_hold_in(struct record *record, struct slot *slot, uint6
 	return 0;
 }
 
-/* As record_hold_in(), in any idle slot of the record. -EAGAIN: all slots are busy (record_grow() adds some). */
+/* As record_hold_in(), in any idle slot of the record. -EAGAIN: all its slots are busy (record_grow() adds slots). */
 int record_hold_any(struct record *record, uint64_t *token);
 
-/* This thread's number: threads are numbered from 0 in the order of their first calls. */
+/*
+ * Returns the calling thread's number. Threads are numbered from 0, in the order of their first calls of this function.
+ */
 uint32_t hold_thread(void);
 
-/* The slot that this thread tries first, in the last block, which has more than half of all. NULL: no slots. */
+/*
+ * Returns the slot that this thread tries first. It is in the record's last block, which has more than half of the
+ * record's slots. NULL: the record has no slots.
+ */
 static inline struct slot *hold_slot(const struct record *record)
 {
 	uint32_t blocks = atomic_load_explicit(&record->blocks, memory_order_acquire);
@@ -68,14 +78,18 @@ static inline struct slot *hold_slot(const struct record *record)
 	return slot ? slot + (hold_thread() & ((SLOTS_FIRST << blocks >> 1) - 1)) : NULL;
 }
 
-/* Prefetches the cache lines that record_hold_at() would otherwise wait for one after the other. */
+/*
+ * Prefetches the cache lines of the slot and of the buffer's board word, so that record_hold_at() does not wait twice.
+ */
 static inline void hold_prefetch(const struct record *record, const struct slot *slot)
 {
 	__builtin_prefetch(slot, 1);
 	__builtin_prefetch((const void *)atomic_load_explicit(&record->generation, memory_order_relaxed));
 }
 
-/* As record_hold_in(), in the slot that hold_slot() returned or, if that slot is busy, in any slot. */
+/*
+ * As record_hold_in(), in the slot that hold_slot() returned or, if that slot is busy, in any idle slot of the record.
+ */
 static inline int record_hold_at(struct record *record, struct slot *slot, uint64_t *token)
 {
 	uint64_t hold;
@@ -94,32 +108,41 @@ static inline int record_hold(struct record *record, uint64_t *token)
 	return record_hold_at(record, hold_slot(record), token);
 }
 
-/* True if every slot is idle. *held: a lease holds one of the busy slots, or a thread is returning it. */
+/*
+ * Whether every slot of the record is idle. *held: whether a lease holds one of the busy slots, or a thread is
+ * returning such a lease; false: the busy slots only wait for returns in stream order to land.
+ */
 bool record_unused(const struct record *record, bool *held);
 
 /*
- * True if each returned lease of the record's present buffer was returned in stream order. If record_unused() was
- * true before, all device work of the buffer is done then. An unordered return says nothing about the device.
+ * Whether each returned lease of the record's present buffer was returned in stream order. If so, and record_unused()
+ * was true before, all device work on the buffer is done. An unordered return does not show that device work is done.
  */
 bool record_quiesced(const struct record *record);
 
-/* The sum of the slots' sequences: it changes whenever a slot is taken, also by a hold that is undone. */
+/* Returns the sum of the slots' sequences, which changes whenever a slot is taken, also by a hold that is undone. */
 uint64_t record_acquire_count(const struct record *record);
 
-/* At disconnect: ends every hold of the record, as gpub_return() does. */
+/* For a disconnect: ends every hold of the record, as gpub_return() does. */
 void record_drop_holds(struct record *record);
 
 /*
- * After a reset has closed the mapping: ends every hold of the record. A slot whose return in stream order has not
- * landed stays busy, perhaps for ever: if a later lease used the slot, the late write would hide that lease's own
- * return for good. False: a thread is about to queue a return, so the caller tries again. Under client->lock.
+ * After a reset of the device has closed the mapping: ends every hold of the record. A slot whose return in stream
+ * order has not landed stays busy, perhaps for ever, because the late write of that return could hide the return of a
+ * later lease in the slot. False: a thread is about to queue a return in stream order, so the caller tries again. Call
+ * it under client->lock.
  */
 bool record_drop_all(struct record *record);
 
-/* Makes all leases of the record so far stale, before the record serves another buffer. Under client->lock. */
+/*
+ * Makes all leases that the record has given so far stale, before the record serves another buffer. Call it under
+ * client->lock.
+ */
 void record_invalidate(struct record *record);
 
-/* Fills in a lease of the record. token: of a hold, which keeps the record as it is. ptr: from record_ptr(). */
+/*
+ * Fills in *lease for a hold of the record. token: names the hold, which keeps the record as it is. ptr: record_ptr().
+ */
 static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, const struct record *record, void *ptr,
 			      unsigned rights, uint64_t token)
 {
@@ -132,32 +155,39 @@ static inline void lease_fill(gpub_lease *lease, struct gpub_client *client, con
 	CRASH_POINT(acquired);
 }
 
-/* Those of the given rights that leases of the record may not have. 0: all are allowed. */
+/* Returns those of `rights` that leases of the record may not have; 0 if they may have all. */
 static inline unsigned record_lacks(const struct record *record, unsigned rights)
 {
 	return rights & ~atomic_load_explicit(&record->rights, memory_order_relaxed);
 }
 
-/* The buffer's address for leases with these rights. NULL: the rights or the view are not available yet. */
+/*
+ * Returns the buffer's address for leases with these rights. NULL: the session does not have the rights yet, or the
+ * view that they need is not mapped yet.
+ */
 static inline void *record_ptr(const struct record *record, unsigned rights)
 {
 	return record_lacks(record, rights) ? NULL :
 					      atomic_load_explicit(&record->ptr[view_of(rights)], memory_order_relaxed);
 }
 
-/* Whether the hold has not ended. A reset ends holds, then stores the epoch: check client_was_reset() first. */
+/*
+ * Whether the hold that the token names has not ended. A reset first ends holds, then stores the new epoch, so check
+ * client_was_reset() before this.
+ */
 static inline bool hold_stands(const struct slot *slot, uint64_t token)
 {
 	return atomic_load_explicit(&slot->hold, memory_order_relaxed) == SLOT_HOLD(token_sequence(token), SLOT_HELD);
 }
 
 /*
- * Checks the record's buffer: owner and layout against `expected` (NULL: any), and the owner if rights have
- * GPUB_MINE. Returns 0; -EPERM: another owner; -EMEDIUMTYPE: another layout.
+ * Compares owner and layout of the record's buffer with `expected` (NULL: any owner and layout). If rights have
+ * GPUB_MINE, also checks that the owner is this user, root or the broker's user. Returns 0; -EPERM if the owner is not
+ * as demanded; -EMEDIUMTYPE if the layout is not.
  */
 int lease_expect(const struct record *record, const gpub_expectation *expected, unsigned rights);
 
-/* Ends a hold that was taken and does not become a lease. */
+/* Ends the hold that the token names, which does not become a lease. */
 void lease_undo(struct gpub_client *client, uint64_t token);
 
 #endif

@@ -16,7 +16,7 @@
 #include "common/thread.h"
 #include "grown.h"
 
-/* Makes a gpub_info from what the broker says of a buffer. -EPROTO: the answer is invalid. */
+/* Makes a gpub_info from the broker's answer about the buffer `name`. -EPROTO: the answer is invalid. */
 static int info_make(const struct gpub_client *client, const char *name, const struct wire_info *answer,
 		     gpub_info *made)
 {
@@ -39,7 +39,7 @@ static int info_make(const struct gpub_client *client, const char *name, const s
 	return 0;
 }
 
-/* Fills in the caller's gpub_info, which may be of an earlier, smaller version. */
+/* Fills in the program's gpub_info, which may be of an earlier, smaller version, from the broker's answer. */
 static int info_give(const struct gpub_client *client, const char *name, const struct wire_info *answer,
 		     gpub_info *info)
 {
@@ -75,8 +75,8 @@ int gpub_stat(gpub_client *client, const char *name, gpub_info *info)
 }
 
 /*
- * Asks for a newer buffer, and asks again if the answer is not newer: a buffer that was being made when the caller
- * learned `generation` may have a lower one.
+ * Asks for a buffer with this name and a generation above `generation`, and asks again if the answer has a lower one: a
+ * buffer that was being made when the caller learned `generation` may have a lower generation.
  */
 static int newer_ask(struct gpub_client *client, const char *name, uint64_t generation, int timeout_ms,
 		     struct wire_message *reply)
@@ -118,7 +118,7 @@ int gpub_wait_newer(gpub_client *client, const char *name, uint64_t generation, 
 
 /* ---- lists ---- */
 
-/* The beginning that all names have which match the pattern. */
+/* Stores the text with which all names that match the pattern begin. */
 static void prefix_of(const char *pattern, char prefix[NAME_SIZE])
 {
 	size_t length = strcspn(pattern, "*?[\\");
@@ -129,7 +129,10 @@ static void prefix_of(const char *pattern, char prefix[NAME_SIZE])
 	prefix[length] = 0;
 }
 
-/* Sorts by name. If a name was given to one buffer and then to another, the newer buffer comes first. */
+/*
+ * Comparison for a sort by name. If two buffers are listed under one name, because the name went from one to the other,
+ * the newer buffer comes first.
+ */
 static int by_name(const void *a, const void *b)
 {
 	const struct wire_listed *one = a, *other = b;
@@ -140,7 +143,10 @@ static int by_name(const void *a, const void *b)
 	return (one->info.generation < other->info.generation) - (one->info.generation > other->info.generation);
 }
 
-/* Fills one gpub_info for each name that matches the pattern, of the first entry with that name. *count: how many. */
+/*
+ * Fills one gpub_info for each name that matches the pattern, from the first entry of `listed` with that name. *count:
+ * how many it has filled.
+ */
 static int listed_take(const struct gpub_client *client, const char *pattern, const struct wire_listed *listed,
 		       size_t entries, gpub_info *infos, size_t *count)
 {
@@ -156,14 +162,17 @@ static int listed_take(const struct gpub_client *client, const char *pattern, co
 	return error;
 }
 
-/* Reads and sorts the broker's answer. *entries: its length. The caller frees it, also after an error (or NULL). */
+/*
+ * Reads, checks and sorts the broker's answer, `size` bytes in `file`. *entries: number of its entries. The caller
+ * frees the result, which after an error may be NULL.
+ */
 static struct wire_listed *listed_read(const struct gpub_client *client, int file, uint64_t size, size_t *entries,
 				       int *error)
 {
 	struct wire_listed *listed;
 
 	*entries = size / sizeof *listed;
-	/* a buffer may be listed under two names, but not more */
+	/* a buffer that was renamed meanwhile may be listed under two names, but not under more */
 	if (size % sizeof *listed || *entries > 2ull * client->board.header->buffers) {
 		*error = error_set(-EPROTO, "the broker's answer is invalid");
 		return NULL;
@@ -183,7 +192,7 @@ static struct wire_listed *listed_read(const struct gpub_client *client, int fil
 	return listed;
 }
 
-/* Asks the broker for the buffers that match the pattern. The caller frees *infos. */
+/* Asks the broker for the buffers whose names match the pattern. *infos: *count of them, for the caller to free. */
 static int list_ask(struct gpub_client *client, const char *pattern, gpub_info **infos, size_t *count)
 {
 	struct wire_message request;
@@ -199,7 +208,8 @@ static int list_ask(struct gpub_client *client, const char *pattern, gpub_info *
 		return error;
 	listed = listed_read(client, file, view.size, &entries, &error);
 	close(file);
-	*infos = error ? NULL : calloc(entries + 1, sizeof **infos); /* one more, so that an empty list is not NULL */
+	/* 1 more, so that the result for an empty list is not NULL */
+	*infos = error ? NULL : calloc(entries + 1, sizeof **infos);
 	if (!error && !*infos)
 		error = error_set(-ENOMEM, "out of memory for the list of buffers");
 	if (!error)
@@ -208,7 +218,7 @@ static int list_ask(struct gpub_client *client, const char *pattern, gpub_info *
 	return error;
 }
 
-/* Uses nothing of the client after the first call of each(), which may disconnect. */
+/* Uses nothing of the client after the first call of each(), which may disconnect the client. */
 int gpub_list(gpub_client *client, const char *pattern, gpub_each *each, void *context)
 {
 	int result = client_check(client);

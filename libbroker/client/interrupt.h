@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * interrupt.h - the function that may end a thread's waits: gpub_set_interrupt() sets it, for the calling thread.
+ * interrupt.h - a thread's interrupt function, which gpub_set_interrupt() sets and which may end the thread's waits.
  *
- * A wait that may be interrupted is made in parts of INTERRUPT_MS. Between two parts, without any lock, the thread
- * calls its function. Owns the pointer to the function.
+ * A wait that may be interrupted is made in parts of INTERRUPT_MS milliseconds. Between two parts, while it holds no
+ * lock, the thread calls its interrupt function. Owns each thread's pointer to its function.
  */
 #ifndef GPUB_INTERRUPT_H
 #define GPUB_INTERRUPT_H
@@ -16,24 +16,33 @@
 #define INTERRUPT_MS 100
 
 /*
- * Returns when the next part of a wait ends: at the deadline (NULL: none) or, if this thread has a function and the
- * deadline is later, INTERRUPT_MS from now, which is stored in *part.
+ * Returns the time at which the next part of a wait ends. It is the deadline (NULL: no deadline) or, if this thread has
+ * an interrupt function and the deadline is later, *part, which is set to INTERRUPT_MS from now.
  */
 const struct timespec *interrupt_part(const struct timespec *deadline, struct timespec *part);
 
-/* Calls this thread's function, if any. The caller has no lock and is not the reader. 0, or -EINTR with its message. */
+/*
+ * Calls this thread's interrupt function, if the thread has one. Returns 0, or -EINTR with the error message set if the
+ * function interrupts. The caller holds no lock and is not the reader.
+ */
 int interrupt_ask(void);
 
-/* As interrupt_ask(), but calls the function only once in INTERRUPT_MS: for loops that poll. *next: zeros at first. */
+/*
+ * As interrupt_ask(), but does nothing before the time *next, which it then sets to INTERRUPT_MS from now. For loops
+ * that poll. *next is zeros before the first call.
+ */
 int interrupt_ask_now_and_then(struct timespec *next);
 
-/* Whether this thread has a function. */
+/* Whether this thread has an interrupt function. */
 bool interrupt_is_set(void);
 
 /* Sets the error message of an interrupted call. Returns -EINTR. */
 int interrupt_refuse(void);
 
-/* A thread's function (NULL: none) and its argument. HOLD_INTERRUPT() takes them away until the end of the block. */
+/*
+ * A thread's interrupt function (NULL: none) and the argument for it. HOLD_INTERRUPT() takes the function away from the
+ * thread until the end of the block.
+ */
 struct interrupt {
 	gpub_interrupt *check;
 	void           *context;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease-info.c - gpub_lease_layout, gpub_lease_generation: what is known here of a lease's buffer. Owns nothing. */
+/*
+ * lease-info.c - gpub_lease_layout, gpub_lease_generation: what this process knows of a lease's buffer. Owns nothing.
+ */
 #include <errno.h>
 
 #include "client.h"
@@ -10,7 +12,8 @@
 
 /*
  * Finds the record that the lease holds, and returns 0 with client->lock held, for the caller to release. The lock
- * keeps the record as it is, even if a reset ends the lease by force. place: where the answer goes; -EINVAL if NULL.
+ * keeps the record as it is, even if a reset ends the lease by force. place: where the caller will store its answer;
+ * -EINVAL if NULL.
  */
 static int lease_lock(const gpub_lease *lease, const void *place, struct record **record)
 {

@@ -2,9 +2,10 @@
 /*
  * lease.c - acquire, renew, return: the fast path.
  *
- * While the buffer is mapped and live, nothing here blocks, allocates or makes a system call. An acquire is a hash, a
- * look-up in the table, one exchange in a slot, two loads, and a check of the device's epoch. acquire.c does the
- * rest. tests/model checks the rules, and names each step after the function here.
+ * While the buffer is mapped and live, no function of this file blocks, allocates or makes a system call. An acquire is
+ * a hash, a look-up in the table, one exchange in a slot, two loads, and a check of the device's epoch. If the buffer
+ * is not mapped, acquire.c acquires it. tests/model checks the rules, and names each step after the function of this
+ * file that makes it.
  */
 #include "lease.h"
 
@@ -49,7 +50,9 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 	return 0;
 }
 
-/* The slot of a lease of the process's first client. NULL: another client's, or the token names no slot. */
+/*
+ * Returns the slot of a lease of client_first. NULL: the lease is another client's, or its token names no slot.
+ */
 static inline struct slot *slot_of(const gpub_lease *lease)
 {
 	return LIKELY(lease && lease->client == &client_first) ?
@@ -57,7 +60,10 @@ static inline struct slot *slot_of(const gpub_lease *lease)
 		       NULL;
 }
 
-/* The slot of any lease. NULL: its client is unknown, or its token names no slot. Does not check the client's state. */
+/*
+ * Returns the slot of a lease of any client. NULL: the client is unknown, or the token names no slot. Does not check
+ * the client's state.
+ */
 static struct slot *slot_of_any(const gpub_lease *lease)
 {
 	return lease && client_is_known(lease->client) ? slot_at(&lease->client->slots, token_index(lease->token)) :
@@ -96,9 +102,10 @@ int lease_acquire_check(const char *name, unsigned rights, int timeout_ms, const
 }
 
 /*
- * -EAGAIN: the buffer is not mapped, changes, or has no idle slot, or its leases do not have these rights: the slow
- * path finds out. The version is compared after the hold is published: until then the record may be given to another
- * name.
+ * Acquires the buffer without the lock if this process has it mapped with these rights. -EAGAIN: the buffer is not
+ * mapped, changes, or has no idle slot, or its leases do not have these rights; the caller takes the slow path, which
+ * finds out what to do. The table's version is compared after the hold is published, because until then the record may
+ * be given to another name.
  */
 static inline int acquire_fast(struct gpub_client *client, const char *name, unsigned index, unsigned rights,
 			       gpub_lease *lease)
@@ -118,7 +125,10 @@ static inline int acquire_fast(struct gpub_client *client, const char *name, uns
 	hold_prefetch(record, slot);
 	if (!table_is(record, &key) || version & 1 || record_hold_at(record, slot, &token))
 		return -EAGAIN;
-	/* the epoch first: client_notice_reset() takes the record out of the table, then stores the epoch */
+	/*
+	 * compare the epoch before the version, because client_notice_reset() changes the table before it stores the
+	 * epoch
+	 */
 	if (UNLIKELY(client_was_reset(client, index)) || !table_unchanged(&client->table, version) ||
 	    UNLIKELY(!(ptr = record_ptr(record, rights)))) {
 		lease_undo(client, token);
@@ -160,7 +170,9 @@ static int expectation_take(gpub_expectation *expectation, const gpub_expectatio
 	return layout_check(&layout);
 }
 
-/* Takes the slow path, also if the buffer is mapped, because client->lock keeps the record's owner as it is. */
+/*
+ * Takes the slow path even if the buffer is mapped, because client->lock keeps the record's owner from being changed.
+ */
 int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectation *expectation, unsigned rights,
 		    int timeout_ms, gpub_lease *lease)
 {
@@ -179,7 +191,7 @@ int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectatio
 	return index < 0 ? index : acquire_slow(client, name, (unsigned)index, &expected, rights, timeout_ms, lease);
 }
 
-/* Whether the token is of the record's present buffer, not of an earlier one. */
+/* Whether the token is of a lease of the record's present buffer, not of an earlier buffer of the record. */
 static bool token_current(const struct slot *slot, uint64_t token)
 {
 	return slot_later(token_sequence(token), atomic_load(&slot->base));
@@ -197,8 +209,8 @@ static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t seq
 }
 
 /*
- * Renews a lease of a redeemed buffer, which has no name to request: if the mapping was closed, that fails; if all
- * slots are busy, the record gets more. Under client->lock.
+ * Renews a lease of a buffer that came by a ticket, and so cannot be requested by name. -ESTALE: the mapping was
+ * closed. If all slots are busy, adds slots to the record. Call it under client->lock.
  */
 static int renew_redeemed(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
@@ -226,7 +238,10 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 	return 0;
 }
 
-/* If the mapping was closed or all slots are busy: acquires the name, if it still leads to the same buffer. */
+/*
+ * For a lease whose mapping was closed, or whose record has no idle slot: acquires the buffer by its name. -ESTALE,
+ * error message set: the name belongs to another buffer now.
+ */
 static int renew_by_name(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
 	struct gpub_client *client = lease->client;
@@ -243,7 +258,7 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	index = atomic_load(&record->index);
 	serial = atomic_load(&record->serial);
 	error = token_current(slot, lease->token) ? 0 : error_set(-ESTALE, "%s", stale);
-	redeemed = *(const char *)name == '#'; /* delegate.c's key, not a name */
+	redeemed = *(const char *)name == '#'; /* not a name, but a key of delegate.c */
 	if (!error && redeemed)
 		error = renew_redeemed(lease, record, slot);
 	pthread_mutex_unlock(&client->lock);
@@ -265,7 +280,7 @@ static int renew_by_name(gpub_lease *lease, struct record *record, const struct 
 	return 0;
 }
 
-/* Takes the slot that the lease had, if that slot is idle, else any slot of the record. */
+/* Takes the slot that the lease had, if that slot is idle, else any idle slot of the record. As record_hold_in(). */
 static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 {
 	uint64_t hold = atomic_load_explicit(&slot->hold, memory_order_acquire);
@@ -274,7 +289,7 @@ static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 	return error == -EAGAIN ? record_hold_any(record, token) : error;
 }
 
-/* For a lease that was returned in stream order, or whose slot is taken, or that cannot be renewed. */
+/* Renews a lease that was returned in stream order, or whose slot is taken, or refuses one that cannot be renewed. */
 static NOINLINE int renew_slow(gpub_lease *lease)
 {
 	struct slot *slot;
@@ -293,7 +308,7 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 		return error_set(-ESTALE, "%s", stale);
 	if (renew_in(slot->record, slot, &token))
 		return renew_by_name(lease, slot->record, slot);
-	/* the record may have been reused for another buffer before the hold */
+	/* the record may have been reused for another buffer before this thread took the hold */
 	if (!token_current(slot, lease->token)) {
 		lease_undo(lease->client, token);
 		return error_set(-ESTALE, "%s", stale);
@@ -309,7 +324,7 @@ static NOINLINE int renew_slow(gpub_lease *lease)
 	return 0;
 }
 
-/* Ends the hold that gpub_renew() took, and renews on the slow path. */
+/* Ends the hold that gpub_renew() took and that cannot become the lease, then renews on the slow path. */
 static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
 {
 	lease_undo(lease->client, token);
@@ -317,9 +332,9 @@ static NOINLINE int renew_undo(gpub_lease *lease, uint64_t token)
 }
 
 /*
- * An exchange waits for all loads before it. So the exchange comes first, without a load of the slot (most often its
- * hold is as gpub_return() left it), and the client's state is checked after it. Leases of a process's second client
- * go to renew_slow().
+ * An exchange waits for all loads before it. So the exchange comes first, without a load of slot->hold, which most
+ * often is as gpub_return() left it, and the client's state is checked after the exchange. Leases of other clients than
+ * client_first go to renew_slow().
  */
 int gpub_renew(gpub_lease *lease)
 {
@@ -340,7 +355,7 @@ int gpub_renew(gpub_lease *lease)
 	return 0;
 }
 
-/* Ends the lease's hold with that state. False: the slot has no such hold. */
+/* Ends the lease's hold: sets the slot's state to `state`. False: the slot does not have the lease's hold. */
 static inline bool lease_take_back(const gpub_lease *lease, struct slot *slot, enum slot_state state)
 {
 	uint64_t held = SLOT_HOLD(token_sequence(lease->token), SLOT_HELD);
@@ -350,13 +365,13 @@ static inline bool lease_take_back(const gpub_lease *lease, struct slot *slot, e
 						       memory_order_release, memory_order_relaxed);
 }
 
-/* Returns the error of a return that found no hold. */
+/* Returns the error of a return whose lease has no hold, and sets the error message. */
 static NOINLINE int return_refused(const gpub_lease *lease)
 {
 	struct slot *slot;
 	int error = lease_slot(lease, &slot);
 
-	/* -ECONNRESET is no reason: a lease can be returned without a broker */
+	/* -ECONNRESET is not the reason, because a lease can be returned after the broker has ended */
 	return error && (error != -ECONNRESET || !slot_of_any(lease)) ? error : error_set(-ESTALE, "%s", stale);
 }
 
@@ -371,7 +386,7 @@ static inline int return_in(gpub_lease *lease, struct slot *slot)
 	return LIKELY(done) ? 0 : return_refused(lease);
 }
 
-/* For a lease of a client other than the first, or of none. */
+/* Returns a lease of another client than client_first, or refuses a lease without a known client. */
 static NOINLINE int return_other(gpub_lease *lease)
 {
 	struct slot *slot = slot_of_any(lease);
@@ -379,7 +394,10 @@ static NOINLINE int return_other(gpub_lease *lease)
 	return slot ? return_in(lease, slot) : return_refused(lease);
 }
 
-/* The client's state is not checked: without a broker a return is fine, and in a forked child no slot is held. */
+/*
+ * Does not check the client's state, because a lease can be returned after the broker has ended, and in a forked child
+ * no slot is held.
+ */
 int gpub_return(gpub_lease *lease)
 {
 	struct slot *slot = slot_of(lease);
@@ -398,7 +416,7 @@ static inline int return_on_in(gpub_lease *lease, struct slot *slot, void *strea
 	sequence = token_sequence(lease->token);
 	error = lease->client->device->stream_write(stream, (uint64_t *)slot->word, sequence);
 	CRASH_POINT(return_queued);
-	/* if the write could not be queued, the lease stays held */
+	/* if the GPU's write could not be queued, the lease stays held */
 	atomic_store_explicit(&slot->hold, SLOT_HOLD(sequence, error ? SLOT_HELD : SLOT_RETURNED),
 			      memory_order_release);
 	CRASH_POINT(return_marked);

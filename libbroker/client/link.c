@@ -11,14 +11,15 @@
 #include "common/error.h"
 
 /*
- * Pauses after which a sleep without a limit ends in any case; each is longer than the one before. The program may
- * close all descriptors between the check and the sleep, or a child that was made without atfork handlers may keep
- * copies of them.
+ * A sleep of the service thread that has no timeout ends after link->look_ms milliseconds, which grows from
+ * LOOK_FIRST_MS to LOOK_LAST_MS, to check the descriptors again. The program may close all descriptors between the
+ * check and the sleep, or a child that was made without atfork handlers may keep copies of them, and then nothing wakes
+ * the thread.
  */
 #define LOOK_FIRST_MS 250
 #define LOOK_LAST_MS  64000
 
-#define TRIES 3 /* calls of epoll_ctl(2), because the kernel may be short of memory for a moment */
+#define TRIES 3 /* calls of epoll_ctl(2) at most, because the kernel may be short of memory for a moment */
 
 void link_init(struct link *link)
 {
@@ -56,8 +57,9 @@ bool link_is_fresh(struct link *link)
 }
 
 /*
- * Whether the watch is the library's. An epoll has no identity of its own, but no other epoll has the library's
- * socket. So an attempt to add the socket fails with EEXIST, without an effect, only if the epoll is the watch.
+ * Whether link->watch still names the library's epoll. An epoll's file has no inode of its own, but no other epoll has
+ * the library's socket in it. So an attempt to add the socket fails with EEXIST, without an effect, only if the epoll
+ * is the library's.
  */
 static bool watch_stands(const struct link *link)
 {
@@ -119,7 +121,10 @@ int link_watch(struct link *link)
 	return watch_make(link);
 }
 
-/* EPOLL_CTL_MOD changes the watch, or fails without an effect, because no other epoll has the library's socket. */
+/*
+ * EPOLL_CTL_MOD changes the library's epoll, or fails without an effect, because no other epoll has the library's
+ * socket in it.
+ */
 bool link_watch_for(struct link *link, uint32_t events)
 {
 	struct epoll_event event = { .events = events };
@@ -128,8 +133,10 @@ bool link_watch_for(struct link *link, uint32_t events)
 }
 
 /*
- * Polls fd and trip[0], which shows that the program has closed all descriptors: poll(2) holds both files until it
- * returns. Reads nothing, so the files may be anyone's. *ready: fd can be read. Returns poll(2)'s result.
+ * Sleeps until `fd` can be read, the program has closed trip[1], or timeout_ms milliseconds have passed. If the program
+ * closes all descriptors meanwhile, poll(2) still has both files, and trip[0] reports the end of trip[1]. Reads
+ * nothing, so no harm is done if the numbers name files of the program. *ready: whether fd can be read. Returns the
+ * result of poll(2).
  */
 static int sleep_on(struct link *link, int fd, int timeout_ms, bool *ready)
 {
@@ -180,7 +187,7 @@ void link_shutdown(struct link *link, int how)
 		shutdown(link->trip[1].fd, SHUT_RDWR);
 }
 
-/* Closes the watch first, because the socket tells whether the watch is the library's. */
+/* Closes link->watch first, because watch_stands() needs the socket. */
 void link_close(struct link *link)
 {
 	if (watch_stands(link))

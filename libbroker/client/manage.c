@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manage.c - gpub_chmod, gpub_chown, gpub_drain, evict, snapshot: management requests to the broker. Owns nothing. */
+/* manage.c - gpub_chmod, gpub_chown, gpub_drain, and see manage.h: management requests to the broker. Owns nothing. */
 #include "manage.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ int gpub_drain(gpub_client *client, const char *name, int timeout_ms)
 
 	if (!error && timeout_ms < -1)
 		error = error_set(-EINVAL, "a timeout is at least 0, or -1 for no limit");
-	/* or the drain would wait for this process's own unused mappings */
+	/* otherwise the drain would wait for unused mappings of this process */
 	if (!error)
 		error = cache_close_all(client);
 	if (error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manage.h - the requests of broker-ctl that gpubroker.h does not offer: see manage.c. Owns nothing. */
+/* manage.h - requests that broker-ctl makes and gpubroker.h does not offer. Owns nothing. */
 #ifndef GPUB_MANAGE_H
 #define GPUB_MANAGE_H
 
@@ -9,15 +9,16 @@
 struct gpub_client;
 
 /*
- * Has the broker end the session with that id. *pidfd: a pidfd of its process, now the caller's. -ENOENT: no such
- * session; -EACCES: another user's; -EINVAL: the caller's own; -EMFILE: it has ended, but no descriptor was left for
- * the pidfd.
+ * Has the broker end the session with the id `session`. *pidfd: a pidfd of the session's process, for the caller to
+ * close. -ENOENT: there is no such session. -EACCES: it is another user's. -EINVAL: it is the caller's own. -EMFILE:
+ * the session was ended, but this process had no descriptor left for the pidfd.
  */
 int client_evict(struct gpub_client *client, uint64_t session, int *pidfd);
 
 /*
- * Asks the broker for a status file (broker/status/format.h) of what this user may see. *file: a memfd that has it,
- * now the caller's; *all: it has the objects of all users. -ETIMEDOUT: the answer took more than a minute.
+ * Asks the broker for a status file (broker/status/format.h) of what this user may see. *file: a memfd that has the
+ * file, for the caller to close. *all: whether the file has the objects of all users. -ETIMEDOUT: the answer took more
+ * than a minute.
  */
 int client_snapshot(struct gpub_client *client, int *file, bool *all);
 

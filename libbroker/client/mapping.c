@@ -29,22 +29,23 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 /* ---- calls of one epoch ---- */
 
 /*
- * For each device of each kind: the calls in progress, in the whole process, that open or close handles. All are of
- * one epoch. A driver identifies an open handle by its address, and after a reset it may open another handle at that
- * address. So a close that began before the reset must end before anything is opened after it, and a close that
- * begins after the reset does nothing.
+ * For each device of each kind: the calls of this process in progress that open or close memory on the device. All
+ * these calls are of one epoch of the device. A driver identifies an open handle by its address, and after a reset it
+ * may open another handle at that address. So a close that began before the reset must end before any memory is opened
+ * after the reset, and a close that begins after the reset must do nothing.
  */
 static struct calls {
-	pthread_mutex_t lock; /* of this device alone: reading an epoch may wait for a reset of the device */
+	/* one for each device, because reading a device's epoch may wait for a reset of that device */
+	pthread_mutex_t lock;
 	pthread_cond_t  ended;
-	uint64_t        epoch; /* epoch of the running calls */
+	uint64_t        epoch; /* the device's epoch of the calls in progress */
 	unsigned        running; /* number of calls in progress */
-} calls[DEVICE_KINDS][DEVICE_MAX] = { /* by kind; a forked child uses no kind that its parent has used */
+} calls[DEVICE_KINDS][DEVICE_MAX] = { /* valid after a fork, too: a child uses no kind that its parent has used */
 #define NO_CALLS { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER }
 	[0 ... DEVICE_KINDS - 1] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
 };
 
-/* Whether the device was reset since that epoch. */
+/* Whether the device was reset since the epoch `epoch`. */
 static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	uint64_t now = client_epoch(client, ordinal);
@@ -53,8 +54,8 @@ static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_
 }
 
 /*
- * Waits for the calls of an earlier epoch, then begins a call: until device_call_end() no call of another epoch runs.
- * False: the epoch has ended, and no call begins.
+ * Waits for the device's calls of other epochs to end, then begins a call of `epoch`. No call of another epoch runs
+ * until device_call_end(). False: the epoch has ended, and no call has begun.
  */
 static bool device_call_begin(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
@@ -84,7 +85,10 @@ static void device_call_end(const struct gpub_client *client, int ordinal)
 
 /* ---- opening ---- */
 
-/* The device's present epoch. An unused device has none: so it is used first, for the next reset to be seen. */
+/*
+ * Stores the device's present epoch. An unused device has no epoch, so this function uses the device first, so that the
+ * next reset can be detected.
+ */
 static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *epoch)
 {
 	int error = 0;
@@ -97,7 +101,7 @@ static int epoch_begin(const struct gpub_client *client, int ordinal, uint64_t *
 	return error;
 }
 
-/* Maps the chunks that have come, from number `first` on, in each view that is mapped. */
+/* Maps the chunks of client->chunks, from index `first` on, behind each view of the mapping that is mapped. */
 static int chunks_map(const struct gpub_client *client, const struct mapping *mapping, unsigned first)
 {
 	const struct chunks *chunks = &client->chunks;
@@ -115,7 +119,7 @@ static int chunks_map(const struct gpub_client *client, const struct mapping *ma
 	return error;
 }
 
-/* Closes memory that no lease has had, so that there is no work to wait for. */
+/* Closes memory that was opened for the first lease and given to no lease, so that there is no work to wait for. */
 static void memory_close_unused(const struct device *device, struct mapping *mapping)
 {
 	void *base = mapping->base[view_of(mapping->opened.rights)];
@@ -127,7 +131,10 @@ static void memory_close_unused(const struct device *device, struct mapping *map
 	memset(mapping->base, 0, sizeof mapping->base);
 }
 
-/* What map() is to open: the first chunk that has come or, if the handle is enough, all of the memory. */
+/*
+ * Returns what device->map() is to open: the first chunk of client->chunks or, if the handle alone opens the memory,
+ * all of it.
+ */
 static struct device_memory memory_of(const struct gpub_client *client, const struct device_handle *handle,
 				      const struct mapping *mapping)
 {
@@ -144,7 +151,7 @@ static struct device_memory memory_of(const struct gpub_client *client, const st
 	return memory;
 }
 
-/* Maps the view that the first lease needs, with all chunks that have come. */
+/* Maps the view that the GRANT's rights need, with all chunks of client->chunks. */
 static int memory_map(const struct gpub_client *client, const struct device_handle *handle, struct mapping *mapping)
 {
 	const struct wire_grant *grant = &mapping->opened;
@@ -179,7 +186,10 @@ static int memory_open(const struct gpub_client *client, const struct device_han
 	return error;
 }
 
-/* False: a reset came in between, so *error says nothing. If the memory was opened, it is closed again. */
+/*
+ * Opens the memory in the epoch mapping->epoch. *error: 0 or the error. False: the device was reset before or
+ * meanwhile, so *error means nothing, and the memory is not open.
+ */
 static bool handle_open_in(const struct gpub_client *client, const struct device_handle *handle,
 			   struct mapping *mapping, int *error)
 {
@@ -239,8 +249,8 @@ bool mapping_is_lost(const struct gpub_client *client, const struct mapping *map
 }
 
 /*
- * Unmaps one view. done: no work is left on it; else waits for the work. A reset ends all work, but leaves the view
- * mapped unless the kind of export has ends_at_reset.
+ * Unmaps the view at `base`. done: true if no work on the view is left; false: waits for the work. A reset of the
+ * device ends all work, but leaves the view mapped unless the kind of export has ends_at_reset.
  */
 static int view_unmap(const struct gpub_client *client, const struct mapping *mapping, void *base, bool done)
 {
@@ -255,7 +265,10 @@ static int view_unmap(const struct gpub_client *client, const struct mapping *ma
 	return error;
 }
 
-/* Closing the first view waits for the work on both. So the second is only unmapped, unless each close waits. */
+/*
+ * Unmaps all views. The close of the first view waits for the work on both views. So the second view is unmapped
+ * without a wait, unless the kind of export has close_waits.
+ */
 static int views_unmap(const struct gpub_client *client, struct mapping *mapping)
 {
 	bool may_unmap = !mapping_export(mapping)->close_waits, done = may_unmap && mapping->quiesced;
@@ -274,7 +287,10 @@ static int views_unmap(const struct gpub_client *client, struct mapping *mapping
 	return error;
 }
 
-/* Makes a view from the other one; at an address common to both, makes that one writable. Without client->lock. */
+/*
+ * Maps the memory of the other view again as `view`. If the mapping has a given address, makes the other view writable
+ * instead, which then is both views. *base: the address of the view. Call it without client->lock.
+ */
 static int view_make(const struct gpub_client *client, const struct mapping *mapping, enum view view, void **base)
 {
 	int error;
@@ -292,8 +308,9 @@ static int view_make(const struct gpub_client *client, const struct mapping *map
 }
 
 /*
- * Lets one thread at a time change the mapping. A reset may end the caller's hold, but no thread closes the mapping
- * before change_end(). Under client->lock.
+ * Waits until no other thread changes the mapping's views or size, and keeps other threads from doing so until
+ * change_end(). A reset may end the caller's hold meanwhile, but no thread closes the mapping before change_end(). Call
+ * it under client->lock.
  */
 static void change_begin(struct gpub_client *client, struct mapping *mapping)
 {
@@ -336,7 +353,7 @@ int mapping_view(struct gpub_client *client, struct mapping *mapping, enum view 
 	return error;
 }
 
-/* Without client->lock. */
+/* Maps the chunks of client->chunks behind all mapped views. Call it without client->lock. */
 static int views_extend(const struct gpub_client *client, const struct mapping *mapping)
 {
 	int error;
@@ -388,7 +405,7 @@ int mapping_unmap(struct gpub_client *client, struct mapping *mapping)
 	error = export->views ? views_unmap(client, mapping) :
 				client->device->close(mapping->ordinal, mapping->base[VIEW_READ]);
 	device_call_end(client, mapping->ordinal);
-	/* no error if a reset came first, and closed the handle */
+	/* it is no error if a reset has closed the handle before this call */
 	return error && mapping_is_lost(client, mapping) ? 0 : error;
 }
 
@@ -478,7 +495,7 @@ struct record *mapping_record(const struct mapping *mapping, uint64_t serial)
 	return NULL;
 }
 
-/* Makes a range in a trace, and no more: no call fails, and the memory is kept. */
+/* Shows by a range on a profiler's time line that the driver cannot wait for work. No call of the library fails. */
 static void say_unsupported(void)
 {
 	TRACE("this driver's closes do not wait for work: return leases in stream order");
@@ -492,7 +509,7 @@ int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 
 	mapping->syncing++;
 	pthread_mutex_unlock(&client->lock);
-	/* if the epoch is over, a reset has ended all queued work */
+	/* if the epoch is over, there is nothing to wait for: a reset has ended all queued work */
 	if (!error && device_call_begin(client, mapping->ordinal, mapping->epoch)) {
 		TRACE("sync");
 		error = client->device->sync(mapping->ordinal, views ? NULL : &handle, mapping->size);

@@ -22,7 +22,7 @@
 
 /* ---- GRANT ---- */
 
-/* The broker's message, too, is used only after this check. -EPROTO: it is invalid. */
+/* Checks the members of a GRANT before they are used, because the broker is not trusted blindly. -EPROTO: invalid. */
 static int grant_check(const struct gpub_client *client, const struct wire_grant *grant)
 {
 	const struct board_header *board = client->board.header;
@@ -37,13 +37,15 @@ static int grant_check(const struct gpub_client *client, const struct wire_grant
 	return 0;
 }
 
-/* Whether GPUB_MINE allows the owner: this user, root or the broker's user, whose buffers the program trusts. */
+/* Whether leases with GPUB_MINE may be of a buffer with this owner: `owner` is this user, root or the broker's user. */
 static bool is_mine(const struct gpub_client *client, uint32_t owner)
 {
 	return owner == client->user || !owner || owner == client->broker;
 }
 
-/* Sets all members of the record, then its state to OPEN. Under client->lock. */
+/*
+ * Fills in the record from the GRANT, adds it to the mapping, then sets its state to OPEN. Call it under client->lock.
+ */
 static void record_open(struct gpub_client *client, struct record *record, const struct wire_grant *grant,
 			struct mapping *mapping, struct timeline_map *timeline)
 {
@@ -70,8 +72,9 @@ static void record_open(struct gpub_client *client, struct record *record, const
 }
 
 /*
- * Checks the GRANT, and gives the record slots, and the timeline that came with the GRANT. fd: the timeline's
- * descriptor; -1: none; -EMFILE: this process had none left. *timeline: unchanged if there is none. Under client->lock.
+ * Checks the GRANT, and gives the record its first slots if it has none. fd: the descriptor of the timeline's page that
+ * came with the GRANT; -1: none came; -EMFILE: this process had no descriptor left. *timeline: the timeline's map with
+ * a reference; unchanged if none came. Call it under client->lock.
  */
 static int grant_prepare(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int fd,
 			 struct timeline_map **timeline)
@@ -93,9 +96,10 @@ static int grant_prepare(struct gpub_client *client, const struct wire_grant *gr
 }
 
 /*
- * Keeps a mapping that cannot be closed. The broker has it, too, and names it again in answers for buffers of the same
- * memory. If mapping_find() did not find it, this client would take the mapping for just closed, and request it
- * without end. So if the mapping cannot be listed, the connection is shut down.
+ * Adds a mapping that cannot be closed to the client, as leaked. The broker still has the mapping, and names it again
+ * in answers for buffers of the same memory. If mapping_find() did not find it then, this client would assume that its
+ * CLOSED is on the way, and request the buffer again without end. So if the mapping cannot be added, the connection is
+ * shut down.
  */
 static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 {
@@ -112,6 +116,7 @@ static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 	free(mapping);
 }
 
+/* Closes and frees a mapping that is not added to the client, and tells the broker. */
 static void mapping_give_back(struct gpub_client *client, struct mapping *mapping)
 {
 	SAVE_ERROR();
@@ -133,9 +138,9 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
 }
 
 /*
- * Adds the mapping to the client, and opens the record. -ESTALE: a disconnect has begun, and may have closed the listed
- * mappings already. -EAGAIN: a reset may have closed the handle. -EPROTO: a mapping with that id is listed, and of two
- * mappings one would never be closed.
+ * Adds the mapping to the client, and sets the record OPEN. -ESTALE: a disconnect has begun, and may have closed the
+ * client's mappings already. -EAGAIN: the device was reset, which may have closed the handle. -EPROTO: the client has a
+ * mapping with this id already, and one of the two would never be closed.
  */
 static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			   struct mapping *mapping, struct timeline_map *timeline)
@@ -155,7 +160,10 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	return error;
 }
 
-/* Opens and publishes a mapping. After an error *mapping is NULL, or open and not listed. */
+/*
+ * Opens the memory of the GRANT and publishes the mapping (mapping_publish()). After an error *mapping is NULL, or is
+ * open but not added to the client.
+ */
 static int mapping_make(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			struct timeline_map *timeline, struct mapping **mapping)
 {
@@ -194,7 +202,10 @@ static void on_new_mapping(struct gpub_client *client, const struct wire_grant *
 		record_refuse(client, record, error);
 }
 
-/* Adds the record to a mapping that is being closed, and is released with it: then the acquirer asks again. */
+/*
+ * Adds the record to a mapping that a thread is closing. The record is released when the mapping is closed, and the
+ * acquirer then asks the broker again.
+ */
 static void record_join_closing(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 				struct mapping *mapping)
 {
@@ -206,7 +217,10 @@ static void record_join_closing(struct gpub_client *client, const struct wire_gr
 	pthread_cond_broadcast(&client->changed);
 }
 
-/* Adds the record to a mapping that this process has, or releases the record. Under client->lock. */
+/*
+ * For a GRANT of a mapping that the session has already: adds the record to this mapping or, if the mapping was closed
+ * meanwhile, releases the record. Call it under client->lock.
+ */
 static int share(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 		 struct timeline_map *timeline)
 {
@@ -214,8 +228,9 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 
 	CRASH_POINT(mapping_shared);
 	if (client->leaving)
-		return 0; /* a disconnect is about to close everything, and no caller waits */
-	if (!mapping) /* our CLOSED crossed the GRANT, and ends the mapping in the broker: the acquirer asks again */
+		return 0; /* a disconnect is about to close all mappings, and no acquirer waits */
+	/* CLOSED was sent before the GRANT came, and ends the mapping in the broker: acquirers ask again */
+	if (!mapping)
 		record_release(client, record, -EAGAIN, "the mapping was just closed");
 	else if (mapping->leaked)
 		return error_set(-EIO, "the mapping of '%s' failed to close before: only a new process can map its "
@@ -232,7 +247,7 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 	return 0;
 }
 
-/* If chunks have come with the GRANT, because the buffer grew: maps them behind what this process has mapped. */
+/* If chunks have come with the GRANT, because the buffer grew, maps them behind the mapped bytes of the mapping. */
 static int extend(struct gpub_client *client, const struct wire_grant *grant)
 {
 	struct mapping *mapping;
@@ -249,7 +264,10 @@ static int extend(struct gpub_client *client, const struct wire_grant *grant)
 	return error;
 }
 
-/* If chunks have come and were not mapped, has the mapping closed as soon as possible: they do not come again. */
+/*
+ * If chunks have come and were not mapped, marks the mapping as wanted, so that it is closed as soon as possible. The
+ * broker sends the chunks again only for a new mapping.
+ */
 static void lacks_chunks(struct gpub_client *client, const struct wire_grant *grant)
 {
 	struct mapping *mapping;
@@ -293,7 +311,7 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 		error = grant_prepare(client, grant, record, fd, &timeline);
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(grant_prepared);
-	if (!record && !shared) /* nobody waits for it any more */
+	if (!record && !shared) /* no acquirer waits for the new mapping any more */
 		call_closed(client, grant->mapping);
 	if (!record)
 		return;
@@ -304,13 +322,16 @@ static void on_grant(struct gpub_client *client, const struct wire_message *mess
 	if (!timeline)
 		return;
 	pthread_mutex_lock(&client->lock);
-	timeline_map_put(client, timeline); /* the record has a reference of its own */
+	timeline_map_put(client, timeline); /* drops grant_prepare()'s reference; the record has its own */
 	pthread_mutex_unlock(&client->lock);
 }
 
 /* ---- notices, replies ---- */
 
-/* If there is no mapping with the id, the notice crossed our CLOSED, and there is nothing to do. */
+/*
+ * Handles a NOTICE: marks the record of the buffer as unlinked or, if id->serial is 0, the mapping as wanted. Does
+ * nothing if there is no mapping with the id, because this process has sent CLOSED for it meanwhile.
+ */
 static void on_notice(struct gpub_client *client, const struct wire_grant_id *id)
 {
 	struct mapping *mapping;
@@ -329,7 +350,7 @@ static void on_notice(struct gpub_client *client, const struct wire_grant_id *id
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* The call that waits for the answer with that number, or NULL. Under client->lock. */
+/* Returns the call that waits for the answer to the request with this number, or NULL. Call it under client->lock. */
 static struct call *call_find(const struct gpub_client *client, uint64_t request)
 {
 	struct call *call;
@@ -340,7 +361,9 @@ static struct call *call_find(const struct gpub_client *client, uint64_t request
 	return call;
 }
 
-/* Writes a part of an answer to the file of the call that waits for it. Drops it if there is no such call or file. */
+/*
+ * Writes the bytes of a PART to the file of the call that waits for the answer. Drops them without such a call or file.
+ */
 static void on_part(struct gpub_client *client, const struct wire_message *message)
 {
 	const struct wire_part *part = &message->part;

@@ -2,8 +2,8 @@
 /*
  * publish.c - gpub_seal, gpub_rename: from a buffer that one process writes to a version that all may read.
  *
- * The broker decides both. A seal also takes GPUB_WRITE from this client's records of the buffer, so that neither an
- * acquire of a mapped buffer nor a renewal gets GPUB_WRITE. Owns nothing.
+ * The broker decides on seals and renames. gpub_seal() also takes GPUB_WRITE from this client's records of the buffer,
+ * so that neither an acquire of a mapped buffer nor a renewal gets GPUB_WRITE. Owns nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,10 @@
 #include "records.h"
 #include "table.h"
 
-/* Of all devices. A GRANT that came before the seal's answer is in its record: messages are handled in order. */
+/*
+ * Calls record_seal() for the records of the buffer on all devices. A GRANT that came before the answer to SEAL is in
+ * its record already, because messages are handled in the order in which they were sent.
+ */
 static void records_seal(struct gpub_client *client, const char *name)
 {
 	struct record *record;

@@ -16,47 +16,53 @@
 #include "common/socket.h"
 #include "messages.h"
 
-#define SPIN_US        25     /* longer than a broker on another processor takes to answer; a sleep costs more */
-#define SPIN_PAUSES    10     /* limit on spin.misses: the pause doubles with each */
-#define LOOK_US        200000 /* limit on a read: so late a reader may notice a passed deadline or a lost link */
-#define WATCH_TRIES    100    /* with WATCH_PAUSE_US: a tenth of a second */
-#define WATCH_PAUSE_US 1000
+#define SPIN_US        25     /* how long to poll, in microseconds: longer than a broker on another processor needs */
+#define SPIN_PAUSES    10     /* limit on spin.misses, with each of which spin.pause doubles */
+#define LOOK_US        200000 /* limit on a read, after which the reader checks its deadline and the link */
+#define WATCH_TRIES    100    /* attempts to set the watch's events, which take a tenth of a second together */
+#define WATCH_PAUSE_US 1000   /* pause between two attempts */
 
-/* For the reader: no message comes any more, so no caller may wait for an answer from now on. Returns -ECONNRESET. */
+/* For the reader: ends the waits of all callers, because no more messages will come. Returns -ECONNRESET. */
 static int reading_end(struct gpub_client *client)
 {
 	client->over = true;
-	/* ends the service thread; if the link is lost, the broker must see the end, too */
+	/*
+	 * a shutdown wakes the service thread, which then exits; if the link is lost, the broker must see the end, too
+	 */
 	link_shutdown(&client->link, atomic_load(&client->link.lost) ? SHUT_RDWR : SHUT_RD);
 	messages_ended(client);
 	return -ECONNRESET;
 }
 
-/* For the reader. */
+/* For the reader: calls reading_end() if the program has closed a descriptor of the link. */
 static void end_if_lost(struct gpub_client *client)
 {
 	if (!client->over && !link_stands(&client->link))
 		reading_end(client);
 }
 
-/* For the reader: sets which events wake the service thread. False: the link is lost, or memory is short. */
+/*
+ * For the reader: sets which events of the socket wake the service thread. False: the link is lost, or memory is short.
+ */
 static bool watch_for(struct gpub_client *client, uint32_t events)
 {
 	return link_is_fresh(&client->link) && link_watch_for(&client->link, events);
 }
 
 /*
- * As watch_for(), which must succeed, or no thread would read: if the kernel stays short of memory, the socket is
- * shut down. The watch is level-triggered: messages that have come meanwhile wake the service thread at once.
+ * As watch_for(), for a reader that ends. Then watch_for() must succeed, or no thread would read any more. So if the
+ * kernel stays short of memory, the socket is shut down. The watch is level-triggered, so messages that have come
+ * meanwhile wake the service thread at once.
  */
 static void watch_on(struct gpub_client *client, uint32_t events)
 {
 	for (int tries = 0; !watch_for(client, events); tries++) {
 		end_if_lost(client);
 		if (atomic_load(&client->link.lost))
-			return; /* the service thread was woken */
+			return; /* end_if_lost() has woken the service thread */
 		if (tries == WATCH_TRIES) {
-			link_shutdown(&client->link, SHUT_RDWR); /* a hang-up is always reported */
+			/* epoll always reports a hang-up, so the thread wakes */
+			link_shutdown(&client->link, SHUT_RDWR);
 			return;
 		}
 		usleep(WATCH_PAUSE_US);
@@ -89,7 +95,10 @@ bool receiver_begin(struct gpub_client *client)
 	return false;
 }
 
-/* If notices have come, the service thread must retire what they name: EPOLLOUT wakes it at once. */
+/*
+ * If NOTICEs have come, the service thread must retire or close what they name. EPOLLOUT wakes it at once, because the
+ * socket can be written.
+ */
 void receiver_end(struct gpub_client *client)
 {
 	uint32_t events = EPOLLIN;
@@ -101,8 +110,8 @@ void receiver_end(struct gpub_client *client)
 }
 
 /*
- * Handles all messages of a packet. A descriptor belongs to the first message, which is then the only one. False: a
- * message was invalid, or was the last one.
+ * Handles all messages of a packet. A packet with a descriptor has one message. False: a message was invalid, or was
+ * LEFT, the last message of the connection.
  */
 static bool handle_packet(struct gpub_client *client, const struct socket_packet *packet)
 {
@@ -111,7 +120,7 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 	for (unsigned i = 0; more && i < packet->count; i++) {
 		int fd = i ? -1 : packet->extra.fd;
 
-		if (packet->message[i].type == WIRE_GRANT) /* opening memory takes long */
+		if (packet->message[i].type == WIRE_GRANT) /* it takes long to open memory */
 			client->link.fresh = false;
 		more = !socket_packet_check(packet, i);
 		if (more)
@@ -122,14 +131,17 @@ static bool handle_packet(struct gpub_client *client, const struct socket_packet
 	return more;
 }
 
-/* Reads and handles one packet. -EAGAIN: none has come (within LOOK_US, unless MSG_DONTWAIT). -ECONNRESET: the end. */
+/*
+ * Reads and handles one packet. flags: as for recvmsg(2). -EAGAIN: no packet has come, with MSG_DONTWAIT, or within
+ * LOOK_US. -ECONNRESET: no more messages will come.
+ */
 static int read_some(struct gpub_client *client, int flags)
 {
 	int error = socket_receive_packet(client->link.sock.fd, client->packet, true, flags);
 
 	if (error == -EAGAIN)
 		return error;
-	/* LEFT, too, ends the reading */
+	/* reading also ends after LEFT, for which handle_packet() returns false */
 	return !error && handle_packet(client, client->packet) ? 0 : reading_end(client);
 }
 
@@ -142,11 +154,11 @@ static int read_sleeping(struct gpub_client *client)
 }
 
 /*
- * Polls for the next packet for SPIN_US, then sleeps. Most answers come soon, and a sleep costs more than polling for
- * a few microseconds. After a miss (the broker has no processor to itself, sleeps, or waits for others) the next
- * answers are slept for at once, twice as many with each miss. Each type of request has its own count: a drain says
- * nothing about the next stat. An answer that the first poll finds is not counted as a hit: on one processor the
- * broker ran in between.
+ * Polls for the next packet for SPIN_US, then sleeps. Most answers come soon, and a sleep costs more than polling for a
+ * few microseconds. Polling finds no answer if the broker has no processor to itself, sleeps, or waits for others.
+ * After such a miss this function sleeps at once for the next answers, for twice as many with each miss. *spin counts
+ * for one type of request, because how long a drain takes says nothing about the next stat. An answer that the first
+ * poll finds does not reset the misses, because on one processor the broker must have run before the poll.
  */
 static int read_soon(struct gpub_client *client, struct spin *spin)
 {
@@ -175,7 +187,7 @@ static int read_soon(struct gpub_client *client, struct spin *spin)
 	return read_sleeping(client);
 }
 
-/* After a read that found nothing: sleeps, checks that the number is still the socket's, and reads. */
+/* After a read that found no packet: sleeps until one has come, checks the link, and reads. Results as read_some(). */
 static int read_late(struct gpub_client *client)
 {
 	if (!link_is_fresh(&client->link))
@@ -186,7 +198,10 @@ static int read_late(struct gpub_client *client)
 	return link_is_fresh(&client->link) ? read_some(client, MSG_DONTWAIT) : reading_end(client);
 }
 
-/* Whether the request is answered. Retires what is due, as no other thread does: the answer may depend on it. */
+/*
+ * Whether answered() says that the request is answered. First retires what is due, because the answer may depend on
+ * that (a drain of the buffer), and the service thread does not while this thread is the reader.
+ */
 static bool retire_and_look(struct gpub_client *client, bool (*answered)(struct gpub_client *, void *), void *context)
 {
 	bool done;

@@ -60,9 +60,9 @@ static struct record *record_reuse(struct record_arena *pool, struct record *rec
 }
 
 /*
- * Returns the record that was freed first, if enough others are free, else a new one. A record keeps its slots. So if
- * many slots are in use, returns the record that was freed last: a buffer that is created repeatedly then gets its
- * predecessor's slots.
+ * Returns a record for a new buffer: the record that was freed first, if more than free_min are free, else a new
+ * record. A record keeps its slots. So if more than SLOTS_CROWDED slots are in use, returns the record that was freed
+ * last. A program that creates a buffer again and again then uses the same slots.
  */
 static struct record *record_take(struct gpub_client *client)
 {
@@ -92,7 +92,7 @@ struct record *record_bind(struct gpub_client *client, const char *name, unsigne
 
 	if (!record)
 		goto no_memory;
-	/* before a thread can find the record, so that each hold from now on is of the new buffer */
+	/* invalidated before a thread can find the record, so that each hold from now on is of the new buffer */
 	record_invalidate(record);
 	if (table_add(&client->table, record, name, index))
 		goto give_back;
@@ -180,7 +180,10 @@ void record_unwatch(struct gpub_client *client, struct record *record)
 		client->device->unwatch(&record->watch[view]);
 }
 
-/* Drops the reference of the timeline. If a call may still use the timeline, it stays until the client ends. */
+/*
+ * Drops the record's reference to its timeline. If record->forced, a call may still use the timeline, so the reference
+ * stays until the client ends.
+ */
 static void timeline_leave(struct gpub_client *client, struct record *record)
 {
 	if (!record->forced)
@@ -212,7 +215,7 @@ void record_leak(struct gpub_client *client, struct record *record, int error, c
 	mapping_detach(record);
 	timeline_leave(client, record);
 	unlinked_clear(client, record);
-	/* the state has no id of a mapping, so that a later notice finds nothing to close */
+	/* the state has no mapping's id, so that a later NOTICE for the mapping does not lead to this record */
 	atomic_store(&record->state, RECORD_WORD(0, RECORD_CLOSING));
 	waiters_tell(record, error, text);
 	pthread_cond_broadcast(&client->changed);
@@ -243,7 +246,10 @@ static bool waits_still(const struct record *record, const struct waiter *waiter
 	return !waiter->done && atomic_load(&record->state) == waiter->state;
 }
 
-/* Waits for a change, or for a part of the wait. 0, -ETIMEDOUT, -EINTR. Releases client->lock meanwhile. */
+/*
+ * Waits until client->changed is signalled, or for one part of the wait (interrupt.h). Returns 0; -ETIMEDOUT if the
+ * deadline (NULL: none) has passed; -EINTR if the interrupt function interrupts. Releases client->lock meanwhile.
+ */
 static int wait_part(struct gpub_client *client, const struct timespec *deadline)
 {
 	struct timespec part;

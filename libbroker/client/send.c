@@ -10,12 +10,13 @@
 #include "common/error.h"
 #include "common/socket.h"
 
-#define SEND_TRIES    1000 /* with SEND_PAUSE_US: a second */
-#define SEND_PAUSE_US 1000
+#define SEND_TRIES    1000 /* further attempts to send a message, which take a second together */
+#define SEND_PAUSE_US 1000 /* pause before each of them */
 
 /*
- * If the kernel stays short of memory, the connection is shut down, because a caller would wait without end for a
- * request or a CLOSED that was never sent. The service thread sees the shutdown, and wakes all waiters.
+ * Tries again while the kernel is short of memory. If it stays so, shuts the connection down, because a caller would
+ * wait without end for the answer to a message that was never sent. The service thread sees the shutdown, and wakes all
+ * waiters.
  */
 int call_send(struct gpub_client *client, const struct wire_message *message)
 {
@@ -41,7 +42,7 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 	while (!error && sent < count) {
 		int got = socket_send_many(sock, &messages[sent], count - sent, SOCKET_PACKET_MAX, 0);
 
-		/* what the kernel does not accept at once is sent as a single message */
+		/* if the kernel accepts no message of the rest at once, the next one is sent alone, by call_send() */
 		if (got > 0)
 			sent += (unsigned)got;
 		else
@@ -50,7 +51,7 @@ int call_send_many(struct gpub_client *client, const struct wire_message *messag
 	return error;
 }
 
-/* Sends a message that has no answer. If that fails, the broker or the socket is gone, as the reader will find. */
+/* Sends a message that has no answer. Ignores errors, because the reader will find that the connection has ended. */
 static void tell(struct gpub_client *client, const struct wire_message *message)
 {
 	if (!link_check(&client->link))

@@ -14,19 +14,22 @@
 
 struct gpub_client;
 
-/* Sends one message. The caller has checked the link. Returns 0, or -ECONNRESET with the error message set. */
+/* Sends one message. Call it only after link_check(). Returns 0, or -ECONNRESET with the error message set. */
 int call_send(struct gpub_client *client, const struct wire_message *message);
 
-/* Sends several messages, in as few system calls as possible. Otherwise as call_send(). */
+/* As call_send(), for `count` messages, in as few system calls as possible. */
 int call_send_many(struct gpub_client *client, const struct wire_message *messages, unsigned count);
 
-/* Tells the broker that the mapping with this id is closed. */
+/* Tells the broker that the mapping with the id `mapping` is closed (CLOSED). */
 void call_closed(struct gpub_client *client, uint64_t mapping);
 
-/* Asks the broker to end the wait of that request, as if its timeout had passed. */
+/* Asks the broker to end the wait of the request with this number, as if the request's timeout had passed (CANCEL). */
 void call_cancel(struct gpub_client *client, uint64_t request);
 
-/* Tells the broker that the device is done with the buffer of that serial, and that the mapping stays. */
+/*
+ * Tells the broker that the device is done with the buffer of this serial, and that the mapping with the id `mapping`
+ * stays open (QUIESCED).
+ */
 void call_quiesced(struct gpub_client *client, uint64_t mapping, uint64_t serial);
 
 #endif

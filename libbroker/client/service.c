@@ -14,8 +14,9 @@
 #define RETIRE_LAST_MS  128
 
 /*
- * Retires what is due. Returns the pause in ms before the next attempt, because a return wakes no thread: it doubles
- * each time, and a new notice starts with the shortest one. -1: there is nothing that this thread can retire.
+ * Retires and closes what is due. Returns the pause, in milliseconds, before the next attempt, which is needed because
+ * a return wakes no thread. The pause doubles with each attempt, and a new NOTICE makes it the shortest again. pause:
+ * the result of the last call. Returns -1 if there is nothing that this thread can retire or close.
  */
 static int retire_pause(struct gpub_client *client, int pause)
 {

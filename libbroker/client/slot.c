@@ -14,7 +14,10 @@
 
 #define SPACE_SIZE (SLOTS_MAX * sizeof(struct slot))
 
-/* Reserves address space alone. A forked child finds zeros in it, so it can neither renew nor return a lease. */
+/*
+ * Reserves address space, without memory, for all slots. A forked child finds zeros there, so that it can neither renew
+ * nor return a lease.
+ */
 static int pool_reserve(struct slot_arena *pool)
 {
 	void *space = wiped_map(SPACE_SIZE, PROT_NONE);
@@ -31,7 +34,10 @@ void slot_arena_wipe(struct slot_arena *pool)
 		wiped_by_hand(pool->slot, SPACE_SIZE);
 }
 
-/* Makes the next chunk usable, and maps and registers its words. The kernel adds pages when slots are used. */
+/*
+ * Makes the next chunk of slots usable, and maps its words and registers them with the device. The kernel adds the
+ * pages of the slots when they are used.
+ */
 static int chunk_make(struct slot_arena *pool, const struct device *device)
 {
 	struct slot *chunk;
@@ -55,7 +61,7 @@ int slot_arena_take(struct slot_arena *pool, const struct device *device, struct
 	uint32_t first = atomic_load_explicit(&pool->used, memory_order_relaxed);
 	int error;
 
-	/* adjacent slots must be in one chunk */
+	/* the slots must be adjacent, in one chunk */
 	if (first % SLOT_CHUNK + count > SLOT_CHUNK)
 		first = (first / SLOT_CHUNK + 1) * SLOT_CHUNK;
 	if (first + count > SLOTS_MAX)

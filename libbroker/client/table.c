@@ -81,7 +81,10 @@ bool table_key_look(const struct table *table, struct table_key *key, const char
 	return true;
 }
 
-/* A writer may change the record meanwhile. Then the version differs, and the caller does not use the result. */
+/*
+ * A writer may change the record's key meanwhile. Then the table's version differs afterwards, and the caller does not
+ * use the result.
+ */
 bool table_is(const struct record *record, const struct table_key *key)
 {
 	if (atomic_load_explicit(&record->index, memory_order_relaxed) != key->index)
@@ -92,7 +95,10 @@ bool table_is(const struct record *record, const struct table_key *key)
 	return true;
 }
 
-/* Finds the next record with that hash, from step *step of the search on. NULL: there is none. Counts *step up. */
+/*
+ * Returns the next record whose hash is `hash`, or NULL. *step: how many entries the search has looked at, 0 before the
+ * first call; set to go on with the next call.
+ */
 static inline struct record *next_of(struct table_array *array, uint64_t hash, uint32_t *step)
 {
 	while (*step < array->size) {
@@ -164,7 +170,10 @@ static void array_copy_live(struct table_array *array, struct table_array *from)
 	}
 }
 
-/* Copies in place, so that names that come and go cost no memory. A reader of the array finds a changed version. */
+/*
+ * Copies all entries of `from` to `array`, of the same size, in place, so that names that come and go cost no memory. A
+ * reader of the array finds that the table's version has changed.
+ */
 static void array_overwrite(struct table_array *array, struct table_array *from)
 {
 	for (uint32_t i = 0; i < array->size; i++) {
@@ -176,7 +185,9 @@ static void array_overwrite(struct table_array *array, struct table_array *from)
 	}
 }
 
-/* Removes the tombstones; moves to an array of twice the size if half of the entries are live. */
+/*
+ * Removes the tombstones. Moves to an array of twice the size if at least half of the entries have a record. -ENOMEM.
+ */
 static int table_rebuild(struct table *table)
 {
 	struct table_array *old = atomic_load_explicit(&table->array, memory_order_relaxed);
@@ -204,7 +215,7 @@ int table_add(struct table *table, struct record *record, const char *name, unsi
 	struct table_key key;
 	int error = 0;
 
-	/* the name is not checked: a redeemed buffer has a key that is no valid name (delegate.c) */
+	/* the name is not checked, because a redeemed buffer has a key that is no valid name (delegate.c) */
 	key_fill(table, &key, name, strlen(name), index);
 	if ((table->used + 1) * 4 > array->size * 3)
 		error = table_rebuild(table);

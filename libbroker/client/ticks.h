@@ -2,9 +2,9 @@
 /*
  * ticks.h - timestamps that take one instruction, and are converted to milliseconds only when they are needed.
  *
- * A call of clock_gettime(2) costs more than all else that is noted of a wait. The processor's counter has no known
- * rate: it follows from two readings of counter and clock, one at the connect and one at the conversion. Owns
- * nothing.
+ * A call of clock_gettime(2) takes longer than everything else that timeline-wait.c does to record a wait. The rate of
+ * the processor's counter is not known in advance. It follows from two readings of counter and clock, one at the
+ * connect and one at the conversion. Owns nothing.
  */
 #ifndef GPUB_TICKS_H
 #define GPUB_TICKS_H
@@ -27,7 +27,7 @@ static inline uint64_t ticks_now(void)
 #endif
 }
 
-/* One moment, by the counter and by CLOCK_MONOTONIC. */
+/* One moment: ticks_now(), and CLOCK_MONOTONIC in milliseconds. */
 struct ticks_moment {
 	uint64_t ticks, ms;
 };
@@ -37,7 +37,7 @@ static inline struct ticks_moment ticks_moment(void)
 	return (struct ticks_moment){ .ticks = ticks_now(), .ms = now_ms(CLOCK_MONOTONIC) };
 }
 
-/* Milliseconds from the timestamp `ticks` to now, at most those from first to now. */
+/* Returns the milliseconds from the timestamp `ticks` to *now, but at most those from *first to *now. */
 static inline uint64_t ticks_age_ms(uint64_t ticks, const struct ticks_moment *first, const struct ticks_moment *now)
 {
 	double part;

@@ -12,9 +12,12 @@
 
 #define LAND_FIRST_US 50
 #define LAND_LAST_US  1000
-#define CHECK_EVERY   256 /* scans between two checks of the device, on which no signal lands if it has failed */
+#define CHECK_EVERY   256 /* reads of a word between two checks of the device: if it has failed, no signal lands */
 
-/* True also after an end mark. The caller holds map->signalling, so that no signal is queued meanwhile. */
+/*
+ * Whether the writer's last signal has landed, or the page has an end mark. Call it under map->signalling, so that no
+ * signal is queued meanwhile.
+ */
 static bool has_landed_locked(struct timeline_map *map)
 {
 	return timeline_map_landed(map) ||
@@ -32,8 +35,9 @@ static bool has_landed(struct timeline_map *map)
 }
 
 /*
- * Without a broker, and in a disconnect, the list grows only at its head, and its members stay until the client has
- * ended. So the rest of the list is read without the lock.
+ * Returns the first map of client->timelines.written. After the connection is lost, and in a disconnect, the list grows
+ * only at its head, and its members stay until the client has ended. So the caller may read the rest of the list
+ * without client->lock.
  */
 static struct timeline_map *written_first(struct gpub_client *client)
 {
@@ -78,12 +82,15 @@ int timelines_land(struct gpub_client *client)
 	return error;
 }
 
-/* ---- without a broker ---- */
+/* ---- after the connection is lost ---- */
 
 #define ORPHANED_FIRST_MS 1
 #define ORPHANED_LAST_MS  128
 
-/* Writes the mark of a dead writer, because the waiters must not assume that the awaited work is done. */
+/*
+ * Writes the mark TIMELINE_DIED into the timeline's page, because streams that wait must not assume that the awaited
+ * work is done. landed: only if the last signal has landed. Returns whether the mark is written.
+ */
 static bool map_end(struct timeline_map *map, bool landed)
 {
 	bool ended;
@@ -113,7 +120,7 @@ void timelines_end_now(struct gpub_client *client)
 	maps_end(client, false);
 }
 
-/* Sleeps for `ms`, or until a disconnect begins. False: a disconnect has begun. */
+/* Sleeps for `ms` milliseconds, or until a disconnect begins. False: a disconnect has begun. */
 static bool orphaned_pause(struct gpub_client *client, unsigned ms)
 {
 	struct timespec until = client_deadline(ms);

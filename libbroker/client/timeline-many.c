@@ -2,8 +2,8 @@
 /*
  * timeline-many.c - gpub_signal_many_on, gpub_wait_many_on: several timelines by one operation of the stream.
  *
- * Everything is checked and prepared before the operation is queued, so either all words are queued or none. A signal
- * locks its timelines in the order of their addresses. Owns nothing.
+ * All timelines are checked and prepared before the operation is queued, so either all words are queued or none. A
+ * signal locks its timelines in the order of the maps' addresses. Owns nothing.
  */
 #include <stdlib.h>
 
@@ -14,13 +14,13 @@
 
 _Static_assert(GPUB_TIMELINES_MAX <= DEVICE_WORDS_MAX, "a device takes the words of all");
 
-/* One timeline of a call. */
+/* One of the timelines that a call signals or waits for. */
 struct member {
 	const gpub_lease    *lease;
 	struct record       *record;
 	struct timeline_map *map;
 	uint64_t             value;
-	bool                 ended; /* the timeline has ended, so the wait is not noted */
+	bool                 ended; /* the timeline has ended, so timeline_wait_note() is not called */
 };
 
 static int members_read(struct member *members, const gpub_lease *const *leases, const uint64_t *values, unsigned count,
@@ -54,7 +54,7 @@ static int compare_maps(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* Sorts the members into the order in which they are locked. -EINVAL: a timeline is there twice. */
+/* Sorts the members into the order in which their timelines are locked. -EINVAL: two members have one timeline. */
 static int members_sort(struct member *members, unsigned count)
 {
 	qsort(members, count, sizeof *members, compare_maps);
@@ -83,7 +83,10 @@ static int signal_locked(struct member *members, unsigned count, void *stream)
 	return error;
 }
 
-/* Locks one timeline at a time, so that timelines of another broker are not held up while one broker is asked. */
+/*
+ * Prepares each member's signal, for which this session may have to become the writer. Locks one timeline at a time, so
+ * that a request to one broker does not delay signals on timelines of another.
+ */
 static int members_become_writers(struct member *members, unsigned count)
 {
 	int error = 0;

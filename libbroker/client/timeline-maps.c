@@ -17,7 +17,10 @@
 #include "common/tables.h"
 #include "timeline-wait.h"
 
-/* Whether the file has a whole page and cannot shrink: an access beyond its end would kill this process. */
+/*
+ * Whether the file has at least TIMELINE_PAGE_SIZE bytes and cannot shrink. An access beyond the file's end would kill
+ * this process.
+ */
 static bool page_whole(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -26,7 +29,7 @@ static bool page_whole(int fd)
 	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &st) && st.st_size >= TIMELINE_PAGE_SIZE;
 }
 
-/* A child must not share the page, because copy-on-write would move it while the GPU uses it. */
+/* MADV_DONTFORK keeps the page out of children, because copy-on-write would move it while the GPU uses it. */
 void *timeline_page_map(int fd, int protection)
 {
 	void *page;
@@ -113,7 +116,7 @@ struct timeline_map *timeline_map_get(struct gpub_client *client, const struct w
 	return timeline_map_share(map);
 }
 
-/* Removes the map from all tables and lists except unused. */
+/* Removes the map from all tables and lists except timeline_maps.unused. */
 static void map_unlist(struct gpub_client *client, struct timeline_map *map)
 {
 	HASH_DELETE(hh, client->timelines.by_serial, map);
@@ -122,7 +125,10 @@ static void map_unlist(struct gpub_client *client, struct timeline_map *map)
 	timeline_wait_forget(map);
 }
 
-/* Unregisters and unmaps a page. Keeps a registered one if busy (a stream may still use it), or after a failure. */
+/*
+ * Unregisters and unmaps a timeline's page. Keeps a registered page if a stream may still use it (`busy`), or if it
+ * cannot be unregistered.
+ */
 static void page_destroy(const struct gpub_client *client, void *page, bool registered, bool busy)
 {
 	if (registered && (busy || client->device->page_unregister(page)))
@@ -168,7 +174,7 @@ void timeline_map_write(struct timeline_map *map, struct timeline_page *page)
 /* ---- giving back ---- */
 
 #define UNUSED_MOST 1024
-#define UNUSED_PART 16 /* 1/UNUSED_PART of the limit on mappings limits the unused timelines, up to UNUSED_MOST */
+#define UNUSED_PART 16 /* the limit on newly unused maps is 1/UNUSED_PART of the limit on mappings, or UNUSED_MOST */
 
 bool timeline_maps_full(const struct gpub_client *client)
 {
@@ -184,7 +190,10 @@ static bool buffer_is_gone(const struct timeline_map *map)
 	return word >> 2 != map->serial || (word & 3) == BOARD_FREE;
 }
 
-/* Whether no stream can use the map. Without a broker, maps that this process writes stay, for timeline-end.c. */
+/*
+ * Whether an unused map may be destroyed: no stream can use its page. After the connection is lost, maps that this
+ * process writes stay, for timeline-end.c.
+ */
 static bool may_go(const struct gpub_client *client, struct timeline_map *map)
 {
 	if (timeline_wait_parked(map))
@@ -193,7 +202,7 @@ static bool may_go(const struct gpub_client *client, struct timeline_map *map)
 				  timeline_map_landed(map));
 }
 
-/* Checks at most `scans` unused maps. Removes those that may go, and returns them as a list. */
+/* Checks at most `scans` unused maps. Removes those that may be destroyed, and returns them as a list. */
 static struct timeline_map *unused_take(struct gpub_client *client, unsigned scans)
 {
 	struct timeline_maps *maps = &client->timelines;
@@ -229,7 +238,7 @@ void timeline_maps_give_back(struct gpub_client *client, bool all)
 	pthread_mutex_lock(&client->lock);
 }
 
-/* Whether a signal was not seen to have landed. */
+/* Whether this process has queued a signal that it has not seen in the page. */
 static bool any_in_flight(const struct gpub_client *client)
 {
 	struct timeline_map *map;
@@ -240,7 +249,10 @@ static bool any_in_flight(const struct gpub_client *client)
 	return false;
 }
 
-/* All mappings are closed, so closes did not wait for a stream that is not done: to unregister might wait for it. */
+/*
+ * All mappings were closed before. So a stream that is not done now was not waited for by these closes, and
+ * unregistering its page might wait for it without end. So the pages stay registered and mapped then.
+ */
 void timeline_maps_forget(struct gpub_client *client)
 {
 	bool busy = timeline_waits_parked() || any_in_flight(client);

@@ -14,9 +14,9 @@
 unsigned timeline_abandon_ms = 30000;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken after every other lock */
-static struct timeline_map *awaited; /* list of the maps with waits of streams */
-static _Atomic bool         any;     /* hint: that list is not empty */
-static _Atomic unsigned     threads; /* number of threads that wait */
+static struct timeline_map *awaited; /* list of the maps for which a stream waits, or has waited (map->awaited not 0) */
+static _Atomic bool         any;     /* hint: the list `awaited` is not empty */
+static _Atomic unsigned     threads; /* number of threads between timeline_wait_begin() and timeline_wait_end() */
 
 static void list_remove(struct timeline_map *map)
 {
@@ -32,7 +32,7 @@ static void list_add(struct timeline_map *map)
 	atomic_store(&any, true);
 }
 
-/* Removes the waits that are reached. True: there is room for another one. */
+/* Removes the waits from map->parked whose values are reached. True: there is room for another wait. */
 static bool parked_clear(struct timeline_map *map)
 {
 	uint64_t word = timeline_word(map);
@@ -47,7 +47,7 @@ static bool parked_clear(struct timeline_map *map)
 
 #define DEVICE_BIT(ordinal) (UINT64_C(1) << ((ordinal) & 63))
 
-/* Adds a wait, for which parked has no room, to map->dropped. */
+/* Adds a wait, for which map->parked has no room, to map->dropped. word: the timeline's word. */
 static void drop(struct timeline_map *map, uint64_t word, const struct parked_wait *wait)
 {
 	struct dropped_waits *dropped = &map->dropped;
@@ -70,19 +70,24 @@ static struct parked_wait *highest_of(struct timeline_map *map)
 }
 
 /*
- * If a dropped wait is not reached and the value is not lower: adds the value to the dropped waits, and returns true.
- * A program that queues its work far ahead does that with most of its waits.
+ * If a dropped wait's value is not reached, and `value` is not lower than the highest of them, adds a wait for `value`
+ * to the dropped waits and returns true. This is the short way for most waits of a program that queues its work far
+ * ahead.
  */
 static bool drop_behind(struct dropped_waits *dropped, uint64_t word, uint64_t value, int32_t ordinal)
 {
-	if (value < dropped->highest || timeline_reached(word, dropped->highest)) /* 0 is reached, too */
+	/* true also for highest 0: none dropped */
+	if (value < dropped->highest || timeline_reached(word, dropped->highest))
 		return false;
 	dropped->highest = value;
 	dropped->devices |= DEVICE_BIT(ordinal);
 	return true;
 }
 
-/* Keeps the lowest waits: one stream may wait for the end of all work while another one goes on step by step. */
+/*
+ * Adds a wait to map->parked, which keeps the waits for the lowest values, or to map->dropped. The lowest values come
+ * next: one stream may wait for the end of all work while another stream goes on step by step.
+ */
 __attribute__((noinline)) static void parked_add(struct timeline_map *map, uint64_t word, uint64_t value,
 						 int32_t ordinal)
 {
@@ -113,7 +118,10 @@ void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value,
 	pthread_mutex_unlock(&lock);
 }
 
-/* Inserts a wait in the order of values. If the list is full, its last wait is lost. Returns the new count. */
+/*
+ * Inserts a wait into `waits`, which has `count` waits in the order of their values. If `waits` is full, the wait for
+ * the highest value is lost. Returns the new count.
+ */
 static unsigned list_put(struct parked_wait waits[PARKED_MAX], unsigned count, struct parked_wait wait)
 {
 	unsigned at = count < PARKED_MAX ? count : PARKED_MAX - 1;
@@ -125,9 +133,10 @@ static unsigned list_put(struct parked_wait waits[PARKED_MAX], unsigned count, s
 }
 
 /*
- * Adds a wait for the lowest dropped value on that device, if it is not reached and the list has no lower one. If
- * only the highest is not reached, the dropped waits in between are unknown: then adds the next value, if the list is
- * empty.
+ * Adds a wait that stands for the dropped waits of the device to `waits`, and returns the new count. If the lowest
+ * dropped value is not reached, and `waits` has no lower value, adds a wait for it. If only the highest dropped value
+ * is not reached, the values in between are not known; then, if `waits` is empty, adds a wait for the value after the
+ * timeline's word.
  */
 static unsigned list_put_dropped(const struct timeline_map *map, uint64_t word, int32_t ordinal,
 				 struct parked_wait waits[PARKED_MAX], unsigned count)
@@ -223,7 +232,7 @@ static bool is_lost(const struct timeline_map *map)
 	return atomic_load(&map->client->guard->state) != CLIENT_OPEN;
 }
 
-/* Returns the error, with its message, for a stream that waits for a value that nobody will signal. */
+/* Returns the error, and sets its message, for an abandoned wait of a stream for this timeline. */
 static int abandoned_error(const struct timeline_map *map)
 {
 	if (is_lost(map))
@@ -236,7 +245,7 @@ static int abandoned_error(const struct timeline_map *map)
 				      "the word that a stream waits for: end this process");
 }
 
-/* Returns 0 to wait on, 1 if nothing is awaited, else the error with which to stop. Under `lock`. */
+/* Does the work of timeline_waits_ended(), with the same results. Call it under `lock`. */
 static int look(struct timeline_watch *watch)
 {
 	struct timeline_map *map, *next, *abandoned = NULL;

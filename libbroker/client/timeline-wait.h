@@ -2,12 +2,12 @@
 /*
  * timeline-wait.h - the waits of this process's streams and threads for timelines.
  *
- * gpub_stream_sync() needs the waits of streams, to return even if one does not end. The broker asks for the waits of
- * streams and threads when somebody wants to know why a job hangs (waits.h). This process cannot release a stream,
- * because only the writer can write the word. But it can keep a thread from waiting for that stream without end. A
- * wait is abandoned if the connection is lost, because then nobody reports the writer's death; or if its timeline has
- * ended and the word does not show that, because a process overwrites the broker's mark. Owns the list of awaited
- * timelines of all clients of the process. Never ends a wait of the device.
+ * gpub_stream_sync() needs the waits of streams, to return even if one of them does not end. The broker asks for the
+ * waits of streams and threads when a user wants to know why a job hangs (waits.h). This process cannot release a
+ * stream, because only the writer can write the timeline's word. But gpub_stream_sync() can stop to wait for the
+ * stream. A wait is abandoned if the connection is lost, because then no message tells of the writer's death; or if its
+ * timeline has ended and the word does not show that, because a process overwrites the broker's mark. Owns the list of
+ * awaited timelines of all clients of the process. Never ends a wait of the device.
  */
 #ifndef GPUB_TIMELINE_WAIT_H
 #define GPUB_TIMELINE_WAIT_H
@@ -18,7 +18,10 @@
 
 #include "timeline-map.h"
 
-/* Limit in ms on an abandoned wait without progress: longer than the broker's check of its marks. Tests change it. */
+/*
+ * How long, in milliseconds, gpub_stream_sync() goes on while a wait is abandoned and its timeline does not move.
+ * Longer than the broker takes to write an overwritten mark again. Tests change it.
+ */
 extern unsigned timeline_abandon_ms;
 
 static inline uint64_t timeline_word(const struct timeline_map *map)
@@ -26,18 +29,19 @@ static inline uint64_t timeline_word(const struct timeline_map *map)
 	return __atomic_load_n(&map->page->word, __ATOMIC_ACQUIRE);
 }
 
-/* Whether a timeline with that word has reached the value: compares as a stream does. */
+/* Whether a timeline with the word `word` has reached `value`. Compares as a stream's wait does. */
 static inline bool timeline_reached(uint64_t word, uint64_t value)
 {
 	return (int64_t)(word - value) >= 0;
 }
 
-/* Notes a stream's wait for a value that is not reached, for timeline_wait_note(). word: of the page. */
+/* Part of timeline_wait_note(): records a stream's wait for a value that is not reached. word: the timeline's word. */
 void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value, int32_t ordinal);
 
 /*
- * Notes that a stream waits for that value, unless the value is reached. ordinal: of the lease's device. When the
- * value is reached, nothing is removed: the functions that read the waits compare each with the word.
+ * Records that a stream waits until the timeline reaches `value`, unless it has reached it. ordinal: ordinal of the
+ * lease's device in this process. The record is not removed when the value is reached, because the functions that read
+ * the waits compare each value with the timeline's word.
  */
 static inline void timeline_wait_note(struct timeline_map *map, uint64_t value, int32_t ordinal)
 {
@@ -47,39 +51,53 @@ static inline void timeline_wait_note(struct timeline_map *map, uint64_t value, 
 		timeline_wait_park(map, word, value, ordinal);
 }
 
-/* Begin and end a wait of this thread for that value. ordinal: of the lease's device. The caller has a reference. */
+/*
+ * Record the beginning and the end of a wait of the calling thread until the timeline reaches `value`. ordinal: ordinal
+ * of the lease's device in this process. The caller has a reference to the map.
+ */
 void timeline_wait_begin(struct timeline_map *map, struct thread_wait *wait, uint64_t value, int32_t ordinal);
 void timeline_wait_end(struct timeline_map *map, struct thread_wait *wait);
 
-/* Fills in the lowest waits of streams and threads on that device that are not reached, in order. Returns how many. */
+/*
+ * Stores the waits of streams and threads, by leases of the device with this ordinal, for the lowest values that are
+ * not reached, lowest first. Returns how many it stored.
+ */
 unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX]);
 
 /* Removes the map, which is about to be freed, from the list of awaited timelines. */
 void timeline_wait_forget(struct timeline_map *map);
 
-/* Whether a stream may wait for that timeline, or for any in this process: its largest awaited value is not reached. */
+/*
+ * Whether a stream of this process may still wait for this timeline, or for any timeline: the largest value that a
+ * stream waits for is not reached.
+ */
 bool timeline_wait_parked(const struct timeline_map *map);
 bool timeline_waits_parked(void);
 
-/* Whether no wait of a stream is noted. */
+/* Whether no wait of a stream is recorded in this process. */
 bool timeline_waits_none(void);
-/* Whether no thread waits. */
+/* Whether no thread of this process is in a wait of timeline_wait_begin(). */
 bool timeline_threads_none(void);
 
-/* What one gpub_stream_sync() has seen of abandoned waits. Zeros at first. */
+/* What one call of gpub_stream_sync() has seen of abandoned waits. All zeros before the first look. */
 struct timeline_watch {
-	bool            counting; /* an abandoned wait was found: progress and until are valid */
-	uint64_t        progress; /* changes when a timeline with an abandoned wait moves */
-	struct timespec until;    /* deadline for progress */
+	bool            counting; /* an abandoned wait was found, so `progress` and `until` are valid */
+	/* sum over the timelines with abandoned waits, which changes when one of them moves */
+	uint64_t        progress;
+	struct timespec until;    /* when gpub_stream_sync() returns an error unless `progress` changes before */
 };
 
 /*
- * The function over() of device->stream_sync_until(), with a struct timeline_watch. 0: a timeline is awaited; 1: none
- * is. -ECONNRESET, -EOWNERDEAD: a wait is abandoned, and no such timeline has moved for timeline_abandon_ms.
+ * To be passed as over() to device->stream_sync_until(). watch: a struct timeline_watch. Returns 0 if a stream waits
+ * for a timeline; 1 if none does. Returns -ECONNRESET or -EOWNERDEAD, error message set, if a wait is abandoned and no
+ * timeline with an abandoned wait has moved for timeline_abandon_ms.
  */
 int timeline_waits_ended(void *watch);
 
-/* Lock and unlock the list around a fork. forget: in the child, empties the list, whose waits are its parent's. */
+/*
+ * Lock and unlock the list of awaited timelines around a fork. forget: true in the child, where the list is emptied,
+ * because the waits are the parent's.
+ */
 void timeline_waits_lock(void);
 void timeline_waits_unlock(bool forget);
 

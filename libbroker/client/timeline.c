@@ -2,9 +2,9 @@
 /*
  * timeline.c - gpub_signal_on, gpub_wait_on, gpub_timeline, gpub_timeline_wait: order between processes' streams.
  *
- * The writer's GPU writes the word, and the GPUs of all readers read it. This file registers the page with the device
- * on first use, and queues the operation. It reads in the board how a timeline has ended, because only the broker can
- * write there. Owns nothing.
+ * The writer's GPU writes the timeline's word, and the GPUs of all readers read it. This file registers the timeline's
+ * page with the device on first use, and queues the operation. It reads in the board how a timeline has ended, because
+ * only the broker can write the board. Owns nothing.
  */
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -70,7 +70,10 @@ static int signal_locked(struct gpub_client *client, struct record *record, stru
 	return error;
 }
 
-/* May block while the stream's queue is full, and other signals of the timeline with it: their values are larger. */
+/*
+ * May block, under map->signalling, while the stream's queue is full. Then other signals on the timeline wait, too, as
+ * they must, because their values are larger.
+ */
 int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 {
 	struct timeline_map *map;
@@ -152,11 +155,14 @@ int gpub_wait_on(const gpub_lease *lease, uint64_t value, void *stream)
 
 /* The state of a timeline at one moment. */
 struct reading {
-	uint64_t         value; /* the largest value that was reached */
+	uint64_t         value; /* the largest value that the timeline has reached */
 	enum board_ended ended;
 };
 
-/* Also of a timeline that has ended. -EOWNERDEAD: the writer set the end mark; the board does not say at what value. */
+/*
+ * Reads the timeline of the lease's buffer, also one that has ended. -EOWNERDEAD: the writer wrote an end mark itself,
+ * and the board does not say at which value.
+ */
 static int timeline_read(const gpub_lease *lease, struct reading *reading)
 {
 	struct timeline_map *map;
@@ -165,12 +171,14 @@ static int timeline_read(const gpub_lease *lease, struct reading *reading)
 
 	if (error)
 		return error;
-	/* the page first, because the broker publishes the end in the board before it writes the mark */
+	/*
+	 * reads the page before the board, because the broker publishes the end in the board before it writes the mark
+	 */
 	reading->value = timeline_word(map);
 	reading->ended = timeline_map_ended(map);
 	if (reading->ended != BOARD_RUNS)
 		reading->value = atomic_load_explicit(&map->end->last, memory_order_relaxed);
-	/* no signal sets such a value: it is the mark of a writer that lost its broker, or has forged it */
+	/* no signal sets such a value: it is the end mark of a writer that has lost its broker, or forges a mark */
 	if (reading->value > GPUB_TIMELINE_MAX)
 		return error_set(-EOWNERDEAD, "the process that wrote this timeline died, or lost its broker: its work "
 					      "is not complete");
@@ -198,9 +206,9 @@ int gpub_timeline(const gpub_lease *lease, uint64_t *value)
 /* ---- a wait of the calling thread ---- */
 
 #define NAP_FIRST_US 20
-#define NAP_LAST_US  1000 /* limit, because a GPU that writes the word wakes nobody */
+#define NAP_LAST_US  1000 /* longest nap, because a GPU that writes the word wakes no thread */
 
-/* Sleeps for `us`, or until the host device writes the word. */
+/* Sleeps for `us` microseconds, or until the host device writes the timeline's word, which was seen->value. */
 static void word_nap(const struct timeline_map *map, const struct reading *seen, unsigned us)
 {
 	const struct timespec nap = { .tv_nsec = us * 1000l };
@@ -208,7 +216,10 @@ static void word_nap(const struct timeline_map *map, const struct reading *seen,
 	syscall(SYS_futex, &map->page->word, FUTEX_WAIT, (uint32_t)seen->value, &nap, NULL, 0);
 }
 
-/* Takes a reference of the map, which stays if another thread returns the lease. *ordinal: of the lease's device. */
+/*
+ * Stores the timeline map of the lease's buffer with a reference, which keeps the map if another thread returns the
+ * lease. *ordinal: ordinal of the lease's device.
+ */
 static int map_keep(const gpub_lease *lease, struct timeline_map **map, int32_t *ordinal)
 {
 	struct gpub_client *client = lease->client;
@@ -249,7 +260,10 @@ static bool waits_on(uint64_t value, const struct timespec *deadline, const stru
 	return now->value < value && now->ended == BOARD_RUNS && !client_past(deadline);
 }
 
-/* Waits until the value is reached, the timeline has ended, or the deadline has passed. 0 and *now, or an error. */
+/*
+ * Waits until the timeline has reached `value` or ended, or the deadline (NULL: none) has passed. *now: the last
+ * reading, which the caller sets at first. Returns 0, or the error of timeline_read() or of the interrupt function.
+ */
 static int wait_until(const gpub_lease *lease, const struct timeline_map *map, uint64_t value,
 		      const struct timespec *deadline, struct reading *now)
 {
@@ -267,7 +281,7 @@ static int wait_until(const gpub_lease *lease, const struct timeline_map *map, u
 	return error;
 }
 
-/* Waits, and notes the wait, so that whoever asks why a job hangs learns of it. */
+/* Does the work of gpub_timeline_wait(). Records the wait, so that the broker can show it to a user whose job hangs. */
 static int wait_here(const gpub_lease *lease, uint64_t value, int timeout_ms, struct reading *now)
 {
 	struct timespec end = client_deadline(timeout_ms), *deadline = timeout_ms < 0 ? NULL : &end;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline.h - what a signal and a wait need before they are queued: the lease's timeline, its page, the right to
- * write.
- *
- * For timeline.c and timeline-many.c. Owns nothing.
+ * timeline.h - what timeline.c and timeline-many.c need before they queue a signal or a wait: the lease's timeline, its
+ * page, and the right to write the page. Owns nothing.
  */
 #ifndef GPUB_TIMELINE_H
 #define GPUB_TIMELINE_H
@@ -16,10 +14,10 @@
 #include "timeline-maps.h"
 
 /*
- * Finds the record that a lease holds, and its timeline. -EINVAL: there is no timeline; -EACCES: the lease does not
- * have the rights; or the error of lease_record(). Another thread may notice a reset of the device at any moment,
- * which ends the lease, and the record may be reused for another buffer. So the hold is checked again after the
- * timeline was read. The timeline's map stays.
+ * Finds the record that a lease holds, and the record's timeline. Returns 0; -EINVAL if the buffer has no timeline;
+ * -EACCES if the lease does not have `rights`; or the error of lease_record(). Another thread may notice a reset of the
+ * device at any moment, which ends the lease, and the record may be reused for another buffer. So the hold is checked
+ * again after the timeline was read. A map whose lease a reset has ended exists until the client ends.
  */
 static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *lease, unsigned rights,
 							     struct record **record, struct timeline_map **map)
@@ -40,10 +38,16 @@ static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *l
 	return 0;
 }
 
-/* Makes this session the writer, by a request, and maps the page writable. Under map->signalling: one thread asks. */
+/*
+ * Asks the broker to make this session the timeline's writer, and maps the page writable. Call it under
+ * map->signalling, so that only one thread asks.
+ */
 int timeline_writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map);
 
-/* Checks a signal's value, and makes this session the writer. Under map->signalling until map->signalled is set. */
+/*
+ * Checks the value of a signal, and makes this session the timeline's writer if it is not. Call it under
+ * map->signalling, and keep that mutex until map->signalled is set.
+ */
 static inline int timeline_signal_prepare(struct gpub_client *client, struct record *record, struct timeline_map *map,
 					  uint64_t value)
 {
@@ -55,7 +59,7 @@ static inline int timeline_signal_prepare(struct gpub_client *client, struct rec
 	return map->writable ? 0 : timeline_writer_become(client, record, map);
 }
 
-/* Registers the timeline's read-only page with the device. */
+/* Registers the timeline's page, mapped read-only, with the device. */
 int timeline_page_prepare(struct gpub_client *client, struct timeline_map *map);
 
 static inline int timeline_wait_prepare(struct gpub_client *client, struct timeline_map *map)
@@ -69,9 +73,9 @@ static inline int timeline_wait_check(uint64_t value)
 }
 
 /*
- * For a wait on a timeline that has ended: gives the word of the lease's slot and its present value, so that the
- * stream's wait ends at once. A late signal may have overwritten the page's word. A stream that is being captured is
- * refused as in any wait.
+ * For a wait on a timeline that has ended: stores the address and the present value of the word of the lease's slot
+ * (slot.word). If the caller queues a wait for this word, the wait ends at once, and a stream that is being captured is
+ * refused as in any wait. The timeline's own word will not do, because a late signal may have overwritten the end mark.
  */
 int timeline_wait_of_ended(const gpub_lease *lease, struct device_word *word);
 

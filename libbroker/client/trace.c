@@ -17,7 +17,7 @@ _Atomic(pid_t) trace_process;
 
 static nvtxDomainHandle_t domain;
 
-/* Without pthread_once(), because a child that is forked during it would wait for a thread that it does not have. */
+/* Does not use pthread_once(): a child that is forked during the call would wait for a thread that it does not have. */
 void trace_start(void)
 {
 	static atomic_flag begun = ATOMIC_FLAG_INIT;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.h - ranges on a profiler's time line, through NVTX.
+ * trace.h - ranges that show calls of the library on a profiler's time line, through NVTX, NVIDIA's tools extension.
  *
- * Only calls that ask the broker, wait, open or close have a range; the fast path (lease.c) has none. A tool's code
- * runs at both ends of a range, so none begins or ends under client->lock. Without a tool a range costs one load, and
- * in a build without NVTX nothing. Owns the domain. Never loads a tool in a privileged program (AT_SECURE), whose
- * environment is not trusted, and never calls one in a forked child, where it may be in any state.
+ * Only calls that ask the broker, wait, open or close have a range; the fast path (lease.c) has none. The profiler's
+ * code runs at both ends of a range, so no range begins or ends under client->lock. Without a profiler a range costs
+ * one load, and in a build without NVTX nothing. Owns the NVTX domain. Never loads a profiler in a privileged program
+ * (AT_SECURE), whose environment is not trusted, and never calls one in a forked child, where its state is unknown.
  */
 #ifndef GPUB_TRACE_H
 #define GPUB_TRACE_H
@@ -16,10 +16,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The pid of the process whose ranges a tool records; 0: none. */
+/* Pid of the process whose ranges a profiler records; 0: there is no profiler. */
 extern _Atomic(pid_t) trace_process;
 
-/* Called at each connect. The first call has NVTX load the tool that the environment names. */
+/* Called at each connect. The first call makes NVTX load the profiler that the environment names. */
 void trace_start(void);
 
 bool trace_push(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -31,7 +31,7 @@ static inline void trace_end(const bool *pushed)
 		trace_pop();
 }
 
-/* TRACE(FORMAT, ...): a range with that name, from here to the end of the block. */
+/* TRACE(FORMAT, ...) begins a range with the name that printf(3) would make. The range ends at the end of the block. */
 #define TRACE(...)                                              \
 	__attribute__((cleanup(trace_end), unused)) const bool  \
 		trace_pushed = atomic_load(&trace_process) &&   \

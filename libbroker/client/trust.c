@@ -28,7 +28,10 @@ static int directory_stat(const char *path, char directory[PATH_SIZE], struct st
 	return stat(directory, st) ? error_set(-errno, "the socket's directory %s cannot be read: %m", directory) : 0;
 }
 
-/* Refuses a directory that users other than root and the server's may write: they could put a socket there. */
+/*
+ * Checks the directory of the socket at `path`. -EPERM: users other than root and the server's user may write the
+ * directory, and so could have put the socket there.
+ */
 static int directory_check(const char *path, uid_t server)
 {
 	char directory[PATH_SIZE];
@@ -45,8 +48,9 @@ static int directory_check(const char *path, uid_t server)
 }
 
 /*
- * Whether the path is in one of SOCKET_DIRECTORIES, or in one with a suffix: /run/gpubroker-NAME. A directory
- * elsewhere that root made for a user does not make that user a broker: each user has a home, and a /run/user/UID.
+ * Whether the path is in one of SOCKET_DIRECTORIES, or in such a directory with a suffix, as /run/gpubroker-NAME. A
+ * directory elsewhere that root made for a user does not appoint the user as a broker, because each user has a home
+ * directory and a /run/user/UID.
  */
 static bool place_is_named(const char *path)
 {
@@ -64,8 +68,8 @@ static bool place_is_named(const char *path)
 }
 
 /*
- * Whether root made the socket's directory, in such a place, and gave it to the server's user, as systemd does: so
- * root decides who serves. Only root may be able to write the path to the directory.
+ * Whether root has appointed the server's user: has made the socket's directory in a place of place_is_named(), and
+ * given it to that user, as systemd does. All directories above it must be root's, and writable by root only.
  */
 static bool server_is_appointed(const char *path, uid_t server)
 {
@@ -90,7 +94,10 @@ static bool server_is_appointed(const char *path, uid_t server)
 	return false;
 }
 
-/* The caller of a privileged program is not the program's user, even if the uids are equal, as with set-group-ID. */
+/*
+ * Whether the server runs as this program's user. False in a program with more rights than the user who started it, if
+ * the server runs as that user, even if the uids are equal, as with set-group-ID.
+ */
 static bool is_own_user(uid_t server)
 {
 	return server == geteuid() && !(environment_is_untrusted() && server == getuid());

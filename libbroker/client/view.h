@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view.h - the views of a mapping. If the kind of export has views, memory is mapped once for leases that write and,
- * read-only, once for those that do not. If one mapping serves both, both views have the same address.
+ * view.h - the views of a mapping. If the kind of export has views, memory is mapped writable for leases with
+ * GPUB_WRITE and, a second time, read-only for other leases. If the memory is mapped once for both, both views have the
+ * same address.
  */
 #ifndef GPUB_VIEW_H
 #define GPUB_VIEW_H
@@ -10,7 +11,7 @@
 
 enum view { VIEW_READ, VIEW_WRITE, VIEWS };
 
-/* The view that leases with these rights use. */
+/* Returns the view that leases with these rights use. */
 static inline enum view view_of(unsigned rights)
 {
 	return rights & GPUB_WRITE ? VIEW_WRITE : VIEW_READ;

@@ -13,7 +13,7 @@ struct answer {
 	struct wire_message message[WIRE_WAITS_ANSWER];
 };
 
-/* Begins another message of the answer. False: all messages are used. */
+/* Begins another message of the answer. False: the answer has WIRE_WAITS_ANSWER messages already. */
 static bool answer_grow(struct answer *answer)
 {
 	if (answer->messages == WIRE_WAITS_ANSWER)
@@ -37,7 +37,10 @@ static bool answer_add(struct answer *answer, const struct wire_wait *wait)
 	return true;
 }
 
-/* Adds the first wait by leases of the record, or all others. False: no room for more. Under client->lock. */
+/*
+ * Adds the waits by leases of the record to the answer: the first one (`first`), or all others. False: the answer has
+ * no room for one of them. Call it under client->lock.
+ */
 static bool record_report(const struct gpub_client *client, const struct record *record, bool first,
 			  struct answer *answer)
 {
@@ -60,7 +63,7 @@ static bool record_report(const struct gpub_client *client, const struct record 
 	return room;
 }
 
-/* As record_report(), of all records. */
+/* As record_report(), for all records of the client. */
 static bool records_report(const struct gpub_client *client, bool first, struct answer *answer)
 {
 	const struct record *record;
@@ -72,7 +75,10 @@ static bool records_report(const struct gpub_client *client, bool first, struct 
 	return true;
 }
 
-/* Says `more` if a first wait is left out, because this process may go on by that timeline. */
+/*
+ * Sets `more` in the last message if a first wait of a timeline is left out, because then the broker cannot tell
+ * whether this process is stuck.
+ */
 void waits_report(struct gpub_client *client)
 {
 	struct answer answer = { .now = ticks_moment() };
