@@ -13,13 +13,13 @@
 #include "common/error.h"
 
 #define NAME_COLUMN 73  /* offset of the name in a line of /proc/self/maps; a shorter line has no name */
-#define NAME_SHOWN  80  /* bytes of a name that are shown at most: the end of a longer name */
+#define NAME_SHOWN  80  /* bytes of a name in a message at most; of a longer name, its end is shown */
 #define LINE_SIZE   (NAME_COLUMN + PATH_MAX + 16) /* bytes of the longest line, with " (deleted)" and the newline */
 
 /* A mapping of this process. */
 struct found {
-	uint64_t begin, end; /* addresses; end: the first one after the mapping */
-	char     name[96];   /* for messages */
+	uint64_t begin, end; /* the first address of the mapping, and the first address after it */
+	char     name[96];   /* what is mapped there, for error messages */
 };
 
 /* Parses a line of /proc/PID/maps (proc(5)). False: the line has another form. */
@@ -39,7 +39,7 @@ static bool line_read(const char *line, struct found *found)
 	return true;
 }
 
-/* Finds the first mapping of this process that overlaps [begin, end). False: there is none, or /proc is missing. */
+/* Finds the first mapping of this process that overlaps [begin, end). False: no mapping does, or /proc is missing. */
 static bool find_overlapping(uint64_t begin, uint64_t end, struct found *found)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -72,8 +72,8 @@ int addresses_taken(const void *base, uint64_t size)
 }
 
 /*
- * Tries a mapping without access at the addresses, and removes it at once. Kernels before 4.17 ignore
- * MAP_FIXED_NOREPLACE and map elsewhere (mmap(2)).
+ * Makes a mapping without access at the addresses, and removes the mapping at once. Kernels before 4.17 ignore
+ * MAP_FIXED_NOREPLACE and map at other addresses (mmap(2)).
  */
 int addresses_check(const void *base, uint64_t size)
 {

@@ -8,7 +8,7 @@
 /* Returns -EADDRINUSE. The error message says what this process has mapped in [base, base + size), if known. */
 int addresses_taken(const void *base, uint64_t size);
 
-/* Returns 0 if memory can be mapped at [base, base + size) now. Otherwise returns the result of addresses_taken(). */
+/* Returns 0 if this process can map memory at [base, base + size) now; else the result of addresses_taken(). */
 int addresses_check(const void *base, uint64_t size);
 
 #endif

@@ -171,12 +171,12 @@ typedef union {
 		CUdeviceptr            address;
 		cuuint64_t             value64;
 		unsigned int           flags;
-		CUdeviceptr            alias; /* for the driver's use */
+		CUdeviceptr            alias; /* used by the driver only */
 	} waitValue, writeValue;
 	cuuint64_t pad[6];
 } CUstreamBatchMemOpParams;
 
-/* Options of loading a library, of which this project passes none. */
+/* Options of cuLibraryLoadFromFile, of which this project passes none. */
 typedef int CUjit_option;
 typedef int CUlibraryOption;
 

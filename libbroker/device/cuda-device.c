@@ -15,19 +15,22 @@
 #include "device/cuda-fork.h"
 #include "device/cuda.h"
 
-#define GRANULE (2ull << 20) /* facts.md: an importer can reach the neighbours of smaller exports */
+#define GRANULE (2ull << 20) /* an importer could access memory beside a smaller allocation (docs/facts.md) */
 
 /*
- * Directory in which CUDA looks for the broker's MPS daemon. It never has one, because no process can make a file
- * called "control" in a directory of procfs. The broker must stay outside MPS: under MPS, a worker that is killed in
- * a kernel would end the broker's context, too (facts.md, "Death").
+ * The directory in which CUDA is told to look for an MPS daemon in the broker. No daemon is ever there, because no
+ * process can make a file called "control" in a directory of procfs. The broker must stay outside MPS, because under
+ * MPS a worker that is killed in a kernel would end the broker's context, too (docs/facts.md, "Death").
  */
 #define NO_MPS_DIRECTORY "/proc/self/fdinfo"
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool            started;
 
-/* Workers do not inherit the variable, because the broker forks them before it starts the device. */
+/*
+ * Sets CUDA_MPS_PIPE_DIRECTORY to NO_MPS_DIRECTORY in this process. Workers do not inherit the variable, because
+ * broker-run forks them before it starts the device.
+ */
 static int start_outside_mps(void)
 {
 	if (setenv("CUDA_MPS_PIPE_DIRECTORY", NO_MPS_DIRECTORY, 1))
@@ -59,7 +62,10 @@ static int cuda_start(const struct device_setup *setup)
 	return rc;
 }
 
-/* Finds the PCI address, bus -1 if unknown. It only decides on which CPUs workers run, so a failure is no error. */
+/*
+ * Stores the device's PCI address in info->pci, with bus -1 if it is unknown. The address only decides on which CPUs
+ * workers run, so a failure is no error.
+ */
 static void find_pci(int ordinal, struct device_info *info)
 {
 	if (cuda.DeviceGetAttribute(&info->pci.domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, ordinal) != CUDA_SUCCESS ||
@@ -68,7 +74,7 @@ static void find_pci(int ordinal, struct device_info *info)
 		info->pci.bus = -1;
 }
 
-/* The UUID, of version 2 of the driver's function, tells the parts of a divided GPU (MIG) apart. */
+/* Asks for the UUID by version 2 of the driver's function, whose UUIDs tell the parts of a divided GPU (MIG) apart. */
 static int cuda_info(int ordinal, struct device_info *info)
 {
 	struct device_info filled = { .granule = GRANULE };
@@ -109,7 +115,7 @@ static int cuda_room(int ordinal, uint64_t *bytes)
 	return 0;
 }
 
-/* Asks for free memory, which uses no stream, and which fails if an error has broken the context for good. */
+/* Asks the driver for the free memory, a call that uses no stream, and that fails if the context is broken for good. */
 static int cuda_check(int ordinal)
 {
 	uint64_t free;

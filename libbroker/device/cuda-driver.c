@@ -17,13 +17,17 @@
 
 static int                device_count;
 static _Atomic(CUcontext) primaries[DEVICE_MAX]; /* retained primary context of each device; NULL: not used yet */
-static _Atomic uint64_t   epochs[DEVICE_MAX];    /* ids of the primaries: a reset changes the id, not the handle */
+/* id of the primary context of each device; a reset of the device changes the id, but not the context's handle */
+static _Atomic uint64_t   epochs[DEVICE_MAX];
 static pthread_mutex_t    primaries_lock = PTHREAD_MUTEX_INITIALIZER; /* held while a context is made */
 static void (*renew_after_reset)(int ordinal, CUcontext primary);
 
 /* ---- errors ---- */
 
-/* Errno and hint for results of the driver. Others are -EIO: most of them are sticky, and the context is lost. */
+/*
+ * Errno and hint for results of the driver. Results that are not listed are -EIO, because most of them are sticky:
+ * every later call fails.
+ */
 static const struct cuda_row {
 	CUresult    result;
 	int         code;
@@ -126,7 +130,7 @@ static int driver_init(void)
 		return error_set(-ENODEV, "CUDA shows no device: see nvidia-smi and CUDA_VISIBLE_DEVICES, and whether "
 					  "this process may open /dev/nvidiactl");
 	rc = cuda_error(result, "starting CUDA");
-	if (rc) /* never -ENODEV, which means that the machine has no driver or no device */
+	if (rc) /* does not return -ENODEV, which means that the machine has no driver or no device */
 		return rc == -ENODEV ? -EIO : rc;
 	device_count = count < DEVICE_MAX ? count : DEVICE_MAX;
 	return 0;
@@ -156,8 +160,8 @@ int cuda_check_ordinal(int ordinal)
 /* ---- contexts ---- */
 
 /*
- * Returns false if the device was reset since its primary context was retained. After a reset the context has the
- * same handle, but no id or, once the device was used again, another id (facts.md). Other errors of the driver do not
+ * Returns false if the device was reset since its primary context was retained. After a reset the context has the same
+ * handle, but no id or, once the device was used again, another id (docs/facts.md). Other errors of cuCtxGetId do not
  * mean a reset.
  */
 static bool primary_is_unchanged(int ordinal, CUcontext primary)
@@ -171,8 +175,9 @@ static bool primary_is_unchanged(int ordinal, CUcontext primary)
 }
 
 /*
- * Retains the device's primary context and records its id. If the id is new after a reset, calls renew_after_reset().
- * A retain waits for a reset in progress, so a context with the new id has nothing from before the reset.
+ * Retains the device's primary context and stores its id. If the device was reset, so that the id is another than
+ * before, calls renew_after_reset(). A retain waits for a reset in progress, so a context with the new id has no work
+ * from before the reset. Call it under primaries_lock.
  */
 static CUresult primary_retain_locked(int ordinal)
 {
@@ -191,7 +196,10 @@ static CUresult primary_retain_locked(int ordinal)
 	return CUDA_SUCCESS;
 }
 
-/* Retains the primary context if needed. Call it inside a guard, because making a context would disturb captures. */
+/*
+ * Retains the device's primary context, unless it is retained and the device was not reset since. Call it inside a
+ * guard, because making a context would disturb captures.
+ */
 static int primary_retain(int ordinal)
 {
 	CUcontext primary;
@@ -247,7 +255,7 @@ void cuda_notice_resets(void)
 		(void)cuda_epoch(i);
 }
 
-/* Makes the context current, and records in scope if it was pushed. */
+/* Makes the context current, by a push if another context is. scope->pushed: whether it was pushed. */
 static int scope_push(struct cuda_scope *scope, CUcontext context)
 {
 	CUcontext current = NULL;
@@ -271,8 +279,8 @@ static CUresult scope_relax(struct cuda_scope *scope)
 }
 
 /*
- * Enters the context. Sets the relaxed capture mode if it is not set yet: it cannot be set while the caller's own
- * context, which was reset, is current.
+ * Makes the context current. Then sets the relaxed capture mode, if cuda_enter_relaxed() could not, because the
+ * thread's own context, which was current, had been reset.
  */
 static int scope_enter(struct cuda_scope *scope, CUcontext context)
 {
@@ -290,7 +298,8 @@ int cuda_enter_relaxed(struct cuda_scope *scope)
 	if (device_cuda_forked())
 		return error_set(-ENOTSUP, "CUDA was started before this process was forked; it cannot work here");
 	result = scope_relax(scope);
-	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) /* the caller's context was reset, which ended its captures */
+	/* the thread's own context was reset, which has ended captures in it */
+	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
 		return 0;
 	return cuda_error(result, "changing the thread's capture mode");
 }
@@ -306,9 +315,9 @@ int cuda_enter(struct cuda_scope *scope, int ordinal)
 }
 
 /*
- * Stores the stream's context. A special stream belongs to the current context. The driver is not asked about one,
- * because a call on the legacy stream while a blocking stream is being captured would invalidate that capture, also
- * in relaxed mode (facts.md).
+ * Stores the stream's context. A special stream belongs to the current context. The driver is not asked about a special
+ * stream, because a call on the legacy stream while a blocking stream is being captured would invalidate that capture,
+ * also in relaxed mode (docs/facts.md).
  */
 static CUresult stream_context(CUstream stream, CUcontext *context)
 {
@@ -331,14 +340,17 @@ void cuda_leave(struct cuda_scope *scope)
 {
 	CUcontext popped;
 
-	if (scope->entered) /* before the pop, because the call fails if the caller's own context was destroyed */
+	if (scope->entered) /* called before the pop, because it fails while a context that was destroyed is current */
 		(void)cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
 	if (scope->pushed)
 		(void)cuda.CtxPopCurrent(&popped);
 	scope->pushed = scope->entered = false;
 }
 
-/* Returns the device of a current context that was reset, for which the driver may not tell the device. 0: unknown. */
+/*
+ * Returns the device of the current context, by the handles in primaries, because the driver may not tell the device of
+ * a context that was reset. 0: no device is known for it.
+ */
 static int current_after_reset(void)
 {
 	CUcontext current = NULL;
@@ -351,8 +363,8 @@ static int current_after_reset(void)
 }
 
 /*
- * Stores the device of the current context. False: no context is current. In that case the driver is not asked for
- * the device, because the call would be an API error, which tools such as compute-sanitizer count.
+ * Stores the device of the current context. False: no context is current. Without a current context the driver is not
+ * asked for the device, because the call would be an API error, which tools such as compute-sanitizer count.
  */
 static bool current_device(CUdevice *device)
 {

@@ -3,9 +3,9 @@
  * cuda-fence.c - see cuda-fence.h
  *
  * Owns a fence, with an event, for each stream on which kernels of a module run. The event is recorded after every
- * launch, and unloading waits for the events. To synchronise the context instead would wait for unrelated work, and
- * is not allowed while a stream of the context is being captured (CUDA programming guide, "Prohibited and Unhandled
- * Operations").
+ * launch, and the unload of the module waits for the events. To synchronise the context instead would wait for
+ * unrelated work, and is not allowed while a stream of the context is being captured (CUDA programming guide,
+ * "Prohibited and Unhandled Operations").
  */
 #include "device/cuda-fence.h"
 
@@ -17,7 +17,7 @@
 
 #include "common/error.h"
 
-#define FENCES_FRESH 16 /* fences that are made before idle fences are used again */
+#define FENCES_FRESH 16 /* number of a module's fences below which a new fence is made, not an idle one used again */
 
 /*
  * Marks the last launch on one stream. Stream and context are identified by ids: the driver reuses stream handles,
@@ -26,11 +26,12 @@
  */
 struct fence {
 	struct fence      *next;
-	unsigned long long stream, context; /* ids */
+	unsigned long long stream, context; /* the ids of the stream and of its context */
 	int                ordinal;
-	CUevent            event;    /* recorded after the last launch */
-	atomic_uint        users;    /* launches that have not recorded the event yet; the fence keeps its stream */
-	_Atomic(CUresult)  unmarked; /* error of a launch that could not be marked, whose end is unknown */
+	CUevent            event;    /* recorded on the stream after the last launch */
+	/* number of launches that have not recorded the event yet; the fence stays with its stream while it is not 0 */
+	atomic_uint        users;
+	_Atomic(CUresult)  unmarked; /* error of a launch that could not be marked, so that its end is unknown */
 };
 
 static struct fence *fence_find(struct fences *fences, unsigned long long context, unsigned long long stream)
@@ -43,7 +44,8 @@ static struct fence *fence_find(struct fences *fences, unsigned long long contex
 }
 
 /*
- * Returns a fence of the context whose launches have all ended, so that a program with many streams needs few events.
+ * Returns a fence of the context whose launches have all ended, or NULL. A fence that is used again for another stream
+ * saves an event in a program with many streams.
  */
 static struct fence *fence_find_idle(struct fences *fences, unsigned long long context)
 {
@@ -56,7 +58,10 @@ static struct fence *fence_find_idle(struct fences *fences, unsigned long long c
 	return fence;
 }
 
-/* Makes a fence. Called in the stream's context, because an event and its stream must have the same context. */
+/*
+ * Makes a fence with an event, and adds it to the list. Call it in the stream's context, because an event and its
+ * stream must have the same context.
+ */
 static int fence_make(struct fences *fences, int ordinal, struct fence **made)
 {
 	struct fence *fence = calloc(1, sizeof(*fence));
@@ -108,10 +113,10 @@ int cuda_fence_take(struct fences *fences, int ordinal, CUstream stream, struct 
 }
 
 /*
- * Takes no lock around launch and record, because a launch can block on a full queue until another thread's launch
- * lets it proceed. Each thread records the event after its own launch, so the last record comes after all launches. A
- * launch that cannot be marked succeeds nevertheless, because it cannot be undone. Then the module is never unloaded
- * (fence_wait()).
+ * No lock is held around the launch and the record of its event, because a launch can block on a full queue until
+ * another thread's launch lets it proceed. Each thread records the event after its own launch, so the last record comes
+ * after all launches. A launch that cannot be marked succeeds nevertheless, because it cannot be undone. Then the
+ * module is never unloaded (fence_wait()).
  */
 void cuda_fence_put(struct fence *fence, CUstream stream, bool launched)
 {
@@ -122,7 +127,10 @@ void cuda_fence_put(struct fence *fence, CUstream stream, bool launched)
 	atomic_fetch_sub(&fence->users, 1);
 }
 
-/* Waits for the fence's launches. An event never recorded counts as complete. A reset has ended all launches. */
+/*
+ * Waits until the fence's launches have ended. An event that was never recorded counts as complete. If the device was
+ * reset since, all launches have ended.
+ */
 static int fence_wait(struct fence *fence)
 {
 	int rc;

@@ -2,11 +2,11 @@
 /*
  * cuda-fork.c - detects a forked child of a process that used CUDA. Makes no call of CUDA.
  *
- * Owns one flag: this process was forked, without exec, after CUDA had been started. In such a process every call of
- * CUDA fails (facts.md: cudaErrorInitializationError). A child that keeps the GPU's descriptors open also keeps the
- * kernels of a dead parent running until the child dies (facts.md, "Death"). A child that was forked without atfork
- * handlers sets the flag at its first call of device_cuda_forked(), and only if this library had started CUDA. Its
- * descriptors of the GPU prove nothing by then, because the child may have opened them.
+ * Owns the flag `forked`: this process was forked, without exec, after CUDA had been started. In such a process every
+ * call of CUDA fails (docs/facts.md: cudaErrorInitializationError). A child that keeps the GPU's descriptors open also
+ * keeps the kernels of a dead parent running until the child dies (docs/facts.md, "Death"). A child that was forked
+ * without atfork handlers sets the flag at its first call of device_cuda_forked(), and only if this library had started
+ * CUDA. The child's descriptors of the GPU prove nothing by then, because the child may have opened them itself.
  *
  * Compiled also in builds without CUDA. Never allocates, locks or prints, because its code runs in the child between
  * fork and exec, where only async-signal-safe calls are allowed. A vfork or posix_spawn does not run it.
@@ -24,12 +24,13 @@
 #include "device/device.h"
 
 static atomic_bool  forked, started;
-static _Atomic int *mark; /* 1: `forked` is valid in this process; 0 after a fork, which wipes it (wiped.h) */
+/* *mark is 1 if `forked` is valid in this process, and 0 after a fork, which wipes it (wiped.h) */
+static _Atomic int *mark;
 
 /*
- * Sets the flag if the descriptor is that of /dev/nvidia-uvm, which the driver needs to start. Other NVIDIA devices
- * do not prove that CUDA was started: a parent that only used NVML has nvidiactl and nvidia0 open, and CUDA works in
- * its children.
+ * Sets `forked` if the descriptor is that of /dev/nvidia-uvm, which the driver needs to start. Descriptors of other
+ * NVIDIA devices do not prove that CUDA was started: a parent that only used NVML has nvidiactl and nvidia0 open, and
+ * CUDA works in its children.
  */
 static bool notice_cuda(int descriptor, const char *target)
 {
@@ -49,7 +50,10 @@ static bool close_nvidia(int descriptor, const char *target)
 	return true;
 }
 
-/* Sets the flag in a child if CUDA was started. Never clears it: a parent may have closed its descriptors. */
+/*
+ * Sets `forked` in a child if CUDA was started. Never clears it: a forked child that has closed the GPU's descriptors
+ * may fork again, and CUDA does not work in its child either.
+ */
 static void note_fork(void)
 {
 	if (started)
@@ -77,7 +81,7 @@ __attribute__((constructor(101))) static void fork_register(void)
 
 	mark = wiped_map(sizeof *mark, PROT_READ | PROT_WRITE);
 	if (!mark)
-		mark = &never_wiped; /* only the atfork handler sets the flag then */
+		mark = &never_wiped; /* then only the atfork handler sets `forked` */
 	*mark = 1;
 	pthread_atfork(NULL, NULL, fork_child);
 }

@@ -6,7 +6,9 @@
 #ifndef GPUB_CUDA_FORK_H
 #define GPUB_CUDA_FORK_H
 
-/* Records that CUDA is started in this process. From then on, device_cuda_forked() is true in each forked child. */
+/*
+ * Records that CUDA is started in this process. In each child that is forked afterwards, device_cuda_forked() is true.
+ */
 void cuda_fork_started(void);
 
 /*

@@ -15,8 +15,8 @@
 #define SHARED_BYTES_PLAIN (48u << 10) /* bytes of dynamic shared memory that a kernel may use without its attribute */
 
 /*
- * Raises the kernel's limit of dynamic shared memory on the device, if the launch needs more. Called in the device's
- * context. The limit only grows, because it is the kernel's, and launches of other threads may need it.
+ * Raises the kernel's limit of dynamic shared memory on the device, if the launch needs more. Call it in the device's
+ * context. The limit never falls, because it belongs to the kernel, and launches of other threads may need it.
  */
 static CUresult shared_bytes_allow(struct kernel *kernel, const gpub_launch_config *config)
 {
@@ -48,7 +48,7 @@ static int launch(struct kernel *kernel, const gpub_launch_config *config, void 
 	return cuda_error(result, "launching %s on device %d", kernel->symbol, config->device);
 }
 
-/* Whether the kernel has a parameter. False also if the driver cannot tell. Asks the driver once. */
+/* Whether the kernel has a parameter. False also if the driver cannot tell. Asks the driver only at the first call. */
 static bool has_first(struct kernel *kernel)
 {
 	int    first = atomic_load(&kernel->first);
@@ -63,8 +63,8 @@ static bool has_first(struct kernel *kernel)
 }
 
 /*
- * Checks that args has a pointer for each parameter. The driver reads args without a check, and the process would
- * crash if args had too few. Drivers before CUDA 13.2 do not count parameters, and asking for a parameter that does
+ * Checks that args has a pointer for each parameter. The driver reads args without a check, and the process would crash
+ * if args had too few pointers. Drivers before CUDA 13.2 do not count parameters, and asking for a parameter that does
  * not exist is an API error, which tools such as compute-sanitizer count. With these drivers only the first parameter
  * is checked, and the driver is asked for it only if args has no pointer.
  */
@@ -83,7 +83,7 @@ static int args_check(struct kernel *kernel, void **args)
 	return 0;
 }
 
-/* Returns the current context, to which special streams belong, if it is one of the device. NULL: it is not. */
+/* Returns the current context, to which special streams belong, if it is a context of the device; else NULL. */
 static CUcontext current_on(int ordinal)
 {
 	CUcontext current = NULL;
@@ -95,8 +95,8 @@ static CUcontext current_on(int ordinal)
 }
 
 /*
- * Enters the primary context of the launch's device, and refuses a stream of another context: the program could
- * destroy a context that it made, and so destroy the events for which unloading waits.
+ * Enters the primary context of the launch's device. Refuses a stream of another context, which the program could
+ * destroy, and with it the events for which an unload of the module waits.
  */
 static int launch_enter(struct cuda_scope *scope, const gpub_launch_config *config)
 {

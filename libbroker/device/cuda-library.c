@@ -71,7 +71,7 @@ static int library_open(void **library)
 	return error_set(-EIO, "the NVIDIA driver's library cannot be loaded: %.180s; reinstall the driver", reason);
 }
 
-/* Returns the path of the library for messages. Valid while the library is loaded. */
+/* Returns the path of the driver's library, for messages. The text is valid while the library is loaded. */
 static const char *library_path(void *library)
 {
 	Dl_info info;
@@ -91,7 +91,7 @@ static int library_broken(void *library, CUresult result)
 			 library_path(library), (int)result);
 }
 
-/* Stores the newest CUDA version that the driver supports. Works before the driver is started, and uses no device. */
+/* Stores the newest CUDA version that the driver supports. May be called before cuInit, and uses no device. */
 static int library_version(void *library, int *version)
 {
 	PFN_cuDriverGetVersion_v2020 ask = (PFN_cuDriverGetVersion_v2020)dlsym(library, "cuDriverGetVersion");
@@ -111,13 +111,19 @@ static int library_version(void *library, int *version)
 
 /* ---- its functions ---- */
 
-/* Whether a driver of this version has the function. compute-sanitizer counts a failed look-up as an error. */
+/*
+ * Whether a driver that supports CUDA `version` has function number `i`. Other functions are not looked up, because
+ * compute-sanitizer counts a failed look-up as an error.
+ */
 static bool function_is_expected(size_t i, int version)
 {
 	return !functions[i].optional || functions[i].version <= (unsigned int)version;
 }
 
-/* Returns the function in its form of CUDA `version`, for which a NULL stream is the legacy stream. NULL: none. */
+/*
+ * Returns the function in its form of CUDA `version`, in which a NULL stream is the legacy stream. NULL: the driver has
+ * no such function.
+ */
 static void *function_find(PFN_cuGetProcAddress_v12000 find, const char *name, unsigned int version)
 {
 	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

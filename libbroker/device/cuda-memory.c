@@ -53,8 +53,8 @@ int cuda_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
 }
 
 /*
- * Returns the device's private stream, and makes it at the first use. Called in the device's context. The stream is
- * non-blocking, so that it does not wait for work on the legacy stream.
+ * Stores the device's private stream, on which memory is zeroed, and makes it at the first use. Call it in the device's
+ * context. The stream is non-blocking, so that it does not wait for work on the legacy stream.
  */
 static int zero_stream(int ordinal, CUstream *stream)
 {
@@ -86,7 +86,7 @@ int cuda_zero(int ordinal, void *ptr, uint64_t size)
 	return cuda_error(result, "zeroing %" PRIu64 " bytes on device %d", size, ordinal);
 }
 
-/* ptr must be the base of an allocation, because the handle of any other address also opens the base (facts.md). */
+/* ptr must be the base of an allocation, because the handle of another address also opens the base (docs/facts.md). */
 static int ipc_export(int ordinal, void *ptr, struct device_handle *handle)
 {
 	CUipcMemHandle ipc;
@@ -125,7 +125,7 @@ int cuda_release(int ordinal, void *ptr)
 
 static int open_failed(CUresult result, int ordinal)
 {
-	if (result == CUDA_ERROR_INVALID_CONTEXT) /* facts.md: the error for a process with the exporter's pid */
+	if (result == CUDA_ERROR_INVALID_CONTEXT) /* the error in a process with the exporter's pid (docs/facts.md) */
 		return error_set(-EINVAL,
 				 "opening a buffer on device %d failed: it was exported by this process, or by one "
 				 "with the same number in another pid namespace: start this process anew (docker run "
@@ -137,7 +137,10 @@ static int open_failed(CUresult result, int ordinal)
 	return cuda_error(result, "opening a buffer on device %d", ordinal);
 }
 
-/* The driver requires the flag (facts.md). The size is not needed, because the handle has it. */
+/*
+ * The driver requires CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS (docs/facts.md). The size is not needed, because the driver
+ * knows it by the handle.
+ */
 int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
 {
 	CUipcMemHandle ipc;
@@ -168,7 +171,7 @@ static bool device_has(CUdevice_attribute attribute, int ordinal)
 	return cuda.DeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS && value;
 }
 
-/* Checks that all devices can register pages: stream operations use the host address on any device. */
+/* Checks that all devices can use a registered page by its host address, because stream operations on any device do. */
 static int page_devices_check(void)
 {
 	for (int i = 0; i < cuda_count(); i++) {
@@ -200,19 +203,21 @@ static unsigned int page_flags(int ordinal, bool writable)
 	return flags | CU_MEMHOSTREGISTER_READ_ONLY;
 }
 
-/* A registered page. Recorded only to register the page again after a reset. */
+/* A registered page, which is in the table only to be registered again after a reset. */
 struct page {
 	void          *address;
 	size_t         size;
 	bool           writable;
-	int            ordinal; /* the device in whose context the page is registered */
-	UT_hash_handle hh;      /* by address */
+	int            ordinal; /* ordinal of the device in whose context the page is registered */
+	UT_hash_handle hh;      /* entry of the table `pages`, by address */
 };
 
 static struct page    *pages;
 static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Registers the page. Called in the context of page->ordinal. The registration is valid in all contexts (PORTABLE). */
+/*
+ * Registers the page, for all contexts (CU_MEMHOSTREGISTER_PORTABLE). Call it in the context of device page->ordinal.
+ */
 static CUresult page_register(const struct page *page)
 {
 	return cuda.MemHostRegister(page->address, page->size, page_flags(page->ordinal, page->writable));
@@ -230,7 +235,7 @@ static CUresult page_add(struct page *page)
 	return result;
 }
 
-/* Sets the relaxed capture mode, which the caller's guard could not if the caller's own context was reset. */
+/* Sets the relaxed capture mode, because the caller's guard could not if the thread's own context was reset. */
 void cuda_pages_renew(int ordinal, CUcontext primary)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -276,7 +281,7 @@ int cuda_page_register(void *address, size_t size, bool writable)
 	return cuda_error(result, "registering %zu bytes of shared host memory with CUDA", size);
 }
 
-/* Removes the page from the list, so that a reset does not register it again. NULL: the page is not in the list. */
+/* Removes the page from `pages`, so that a reset does not register it again, and returns it. NULL: it is not there. */
 static struct page *page_take(const void *address)
 {
 	struct page *page;
@@ -297,8 +302,8 @@ static void page_put_back(struct page *page)
 }
 
 /*
- * Calls the driver without a lock, because the call waits for kernels. Succeeds, too, if a reset of the device has
- * ended the registration.
+ * Holds no lock while it calls the driver, because the call waits for kernels. Succeeds also if a reset of the device
+ * has ended the registration.
  */
 int cuda_page_unregister(void *address)
 {

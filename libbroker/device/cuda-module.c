@@ -24,7 +24,7 @@
 
 /* ---- loading ---- */
 
-/* Loads the kernel in the current context. Before CUDA 12.4, cuKernelGetFunction loads it. */
+/* Loads the kernel in the current context, by cuFuncLoad or, before CUDA 12.4, by cuKernelGetFunction. */
 static CUresult function_load(CUkernel kernel)
 {
 	CUfunction function;
@@ -33,7 +33,10 @@ static CUresult function_load(CUkernel kernel)
 	return result == CUDA_SUCCESS && cuda.FuncLoad ? cuda.FuncLoad(function) : result;
 }
 
-/* Returns the list of the kernels looked up so far. A later look-up loads its kernel itself (kernel_load()). */
+/*
+ * Returns the list of the module's kernels that were looked up so far. A later look-up loads its kernel
+ * (kernel_load()).
+ */
 static struct kernel *kernels_known(struct module *module)
 {
 	struct kernel *kernels;
@@ -44,7 +47,7 @@ static struct kernel *kernels_known(struct module *module)
 	return kernels;
 }
 
-/* Loads all kernels of the file, or those looked up so far if the driver cannot list kernels. */
+/* Loads all kernels of the file or, if the driver cannot list kernels, those that were looked up so far. */
 static CUresult functions_load(struct module *module)
 {
 	CUmodule loaded;
@@ -58,7 +61,7 @@ static CUresult functions_load(struct module *module)
 	return result;
 }
 
-/* Loads the module in the current context, if it is not loaded there. Under module->loading. */
+/* Loads the module in the device's context, which is current, unless it is loaded. Call it under module->loading. */
 static int module_load_locked(struct module *module, int ordinal)
 {
 	uint64_t context = cuda_context_id();
@@ -72,7 +75,7 @@ static int module_load_locked(struct module *module, int ordinal)
 	return rc;
 }
 
-/* Also waits for another thread that is loading the module, because the caller may block a stream after the return. */
+/* Also waits for another thread's load of the module, because the caller may block a stream after the return. */
 int cuda_module_ready(void *pointer, int ordinal)
 {
 	struct module *module = pointer;
@@ -88,7 +91,10 @@ int cuda_module_ready(void *pointer, int ordinal)
 	return rc;
 }
 
-/* Loads the module on all devices in use. Fails only if this fails on all of them: a launch reports other failures. */
+/*
+ * Loads the module on all devices in use. Returns an error only if no load succeeded, because a launch on a device
+ * reports that the module could not be loaded there.
+ */
 static int load_in_use(struct module *module)
 {
 	bool loaded = false;
@@ -103,7 +109,7 @@ static int load_in_use(struct module *module)
 	return loaded ? 0 : failed;
 }
 
-/* Fills module->listed, if the driver can list kernels. */
+/* Sets module->listed to all kernels of the module, if the driver can list kernels. */
 static void kernels_list(struct module *module)
 {
 	unsigned count = 0;
@@ -194,7 +200,7 @@ free_module:
 	return rc == -EINVAL ? -ENOEXEC : rc; /* CUDA_ERROR_INVALID_VALUE: the driver does not recognise the file */
 }
 
-/* Frees the module in any case. Its code stays loaded if a launch failed or its end is unknown. */
+/* Frees `module` in any case. The module's code stays loaded if a launch failed or the end of a launch is unknown. */
 int cuda_module_unload(void *pointer)
 {
 	struct module *module = pointer;
@@ -269,7 +275,7 @@ static void kernel_load(const struct module *module, CUkernel handle)
 
 		if (atomic_load(&module->ready[i]) && !cuda_enter(&scope, i) &&
 		    atomic_load(&module->ready[i]) == cuda_context_id())
-			(void)function_load(handle); /* a launch reports the error */
+			(void)function_load(handle); /* a launch on the device reports the error */
 	}
 }
 
@@ -294,7 +300,7 @@ int cuda_module_kernel(void *pointer, const char *symbol, void **kernel)
 	return 0;
 }
 
-/* Loads the library first (cuLibraryGetModule): managed variables exist only in loaded libraries (NVIDIA's cuda.h). */
+/* Loads the library first, by cuLibraryGetModule, because managed variables exist only in loaded libraries. */
 int cuda_module_managed(void *pointer, const char *symbol, void **ptr, size_t *size)
 {
 	struct module *module = pointer;

@@ -10,33 +10,42 @@
 #include "device/cuda-fence.h"
 
 /*
- * Limit of the dynamic shared memory of a kernel on one device, as set in the driver. A reset of the device loses it.
+ * A kernel's limit of dynamic shared memory on one device, as this library has set it in the driver. A reset of the
+ * device undoes the setting.
  */
 struct kernel_shared {
 	unsigned long long context; /* id of the context in which the limit was set */
-	uint32_t           bytes;
+	uint32_t           bytes;   /* the limit */
 };
 
 struct kernel {
 	struct kernel       *next;
 	struct module       *module;
 	CUkernel             handle;
-	bool                 counted; /* params is valid: the driver can count parameters */
-	size_t               params;  /* number of parameters */
-	atomic_int           first;   /* if not counted: 1: has a parameter; -1: none, or unknown; 0: not asked yet */
+	bool                 counted; /* `params` is valid, because the driver can count parameters */
+	size_t               params;  /* number of the kernel's parameters */
+	/*
+	 * if not `counted`: 1: the kernel has a parameter; -1: it has none, or the driver cannot tell; 0: not asked yet
+	 */
+	atomic_int           first;
 	struct kernel_shared shared[DEVICE_MAX];
 	char                 symbol[];
 };
 
 struct module {
 	CUlibrary        library;
-	CUkernel        *listed; /* all kernels of the file; NULL: the driver cannot list them (before 12.4) */
+	CUkernel        *listed; /* all kernels of the file; NULL: the driver cannot list kernels (before CUDA 12.4) */
 	unsigned         listed_count;
-	_Atomic uint64_t ready[DEVICE_MAX];   /* id of the context in which the module is or gets loaded; 0: none */
-	pthread_mutex_t  loading[DEVICE_MAX]; /* held during a load, which may wait for kernels; not used by launches */
-	pthread_mutex_t  lock;                /* of kernels and kernel.shared; never held during a launch or a wait */
-	struct kernel   *kernels;             /* the kernels that were looked up */
-	struct fences    fences;              /* of the module's launches */
+	/* for each device: id of the context in which the module is loaded, or is being loaded; 0: none */
+	_Atomic uint64_t ready[DEVICE_MAX];
+	/*
+	 * for each device: held while the module is loaded there, which may wait for kernels; launches do not take it
+	 */
+	pthread_mutex_t  loading[DEVICE_MAX];
+	/* protects kernels and kernel.shared; not held during a launch or a wait */
+	pthread_mutex_t  lock;
+	struct kernel   *kernels;             /* list of the kernels that were looked up */
+	struct fences    fences;              /* the fences of the module's launches */
 };
 
 #endif

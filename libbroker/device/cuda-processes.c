@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-processes.c - whether the driver still runs work of a process, as NVML tells.
+ * cuda-processes.c - finds out by NVML whether the driver still runs work of a process.
  *
- * The driver lists a process, even a dead one, until its work is torn down. It lists a client of MPS under the
- * client's pid, and a second time in the list of MPS clients. Measured (facts.md): a process that is not listed any
- * more writes nothing. NVML is opened at run time, by a fixed name, and may be missing. Owns the handle of NVML until
- * the process ends.
+ * The driver lists a process, even a dead one, until its work is torn down. It lists a client of MPS under the client's
+ * pid, and a second time in the list of MPS clients. Measurements show that a process that is not listed any more
+ * writes nothing (docs/facts.md). NVML is opened at run time, by a fixed name, and may be missing. Owns the handle of
+ * NVML until the process ends.
  */
 #include "cuda.h"
 
@@ -35,7 +35,8 @@ typedef int nvml_list(nvml_device device, unsigned *count, struct nvml_process *
 static struct {
 	nvml_count  *count;
 	nvml_handle *handle;
-	nvml_list   *compute, *mps; /* lists of processes and of MPS clients; NULL: no NVML, or no such list */
+	/* functions that list processes and MPS clients; NULL: NVML does not have the function */
+	nvml_list   *compute, *mps;
 } nvml;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -64,7 +65,8 @@ static int find(const struct nvml_process *processes, unsigned count, pid_t pid)
 }
 
 /*
- * Looks for a process in a list of a device. 0: not listed. -EBUSY: listed, or no memory. -ENOTSUP: NVML has no list.
+ * Looks for a process in one of the device's lists. Returns 0 if it is not listed; -EBUSY if it is listed, or memory is
+ * short; -ENOTSUP if NVML cannot list the device's processes.
  */
 static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 {
@@ -76,7 +78,7 @@ static int look_in(nvml_list *list, nvml_device device, pid_t pid)
 		room = count + 64; /* the list may grow between two calls */
 		larger = realloc(processes, room * sizeof *processes);
 		if (!larger) {
-			rc = -EBUSY; /* the caller tries again later */
+			rc = -EBUSY; /* so that the caller tries again later */
 			break;
 		}
 		processes = larger;
@@ -104,7 +106,10 @@ static int look_on(unsigned index, pid_t pid, bool mps)
 	return rc;
 }
 
-/* Looks on all GPUs, also those that the broker does not serve, because the process may have mapped memory there. */
+/*
+ * Looks for the process on all GPUs, also on those that the broker does not serve, because the process may have mapped
+ * memory there. Results as look_in().
+ */
 static int look_on_all(pid_t pid, bool mps)
 {
 	unsigned count = 0;
@@ -123,8 +128,8 @@ static int look_on_all(pid_t pid, bool mps)
 }
 
 /*
- * If NVML has no list, the death of the process counts as the end of its work, except under MPS, where the MPS server
- * may still run the kernels of a dead process.
+ * If NVML cannot list processes, the death of the process counts as the end of its work, except under MPS, where the
+ * MPS server may still run the kernels of a dead process.
  */
 int cuda_gone(pid_t pid, bool mps)
 {

@@ -2,8 +2,8 @@
 /*
  * cuda-stream.c - streams: writes and waits in stream order, copies, and streams that the library makes.
  *
- * Owns nothing: all streams are cudaStream_t of the program, also those made here. Never queues anything on a stream
- * that is being captured, except copies, which become part of the graph.
+ * Owns nothing, because all streams are the program's cudaStream_t, also those that cuda_stream_create() makes. Queues
+ * only copies on a stream that is being captured, where they become part of the graph.
  */
 #include <errno.h>
 #include <sched.h>
@@ -14,17 +14,20 @@
 #include "common/thread.h"
 #include "device/cuda.h"
 
-typedef PFN_cuStreamWriteValue64_v11070 stream_function; /* cuStreamWaitValue64 has this type, too */
+typedef PFN_cuStreamWriteValue64_v11070 stream_function; /* also the type of cuStreamWaitValue64 */
 
-/* The write or the wait in stream order. */
+/* An operation of a stream on words: the write or the wait in stream order. */
 struct operation {
-	const stream_function *function; /* for one word */
-	unsigned int           flags;    /* of function */
-	const char            *what;     /* for error messages */
-	void (*fill)(CUstreamBatchMemOpParams *params, const struct device_word *word); /* for many words */
+	const stream_function *function; /* queues the operation on one word */
+	unsigned int           flags;    /* flags for `function` */
+	const char            *what;     /* what the operation is, for error messages */
+	/* fills in the parameters of one word for cuStreamBatchMemOp */
+	void (*fill)(CUstreamBatchMemOpParams *params, const struct device_word *word);
 };
 
-/* The default flags put a memory barrier before the write, so that earlier writes of the stream are visible first. */
+/*
+ * With the default flags a memory barrier precedes the write, so that earlier writes of the stream are visible first.
+ */
 static void fill_write(CUstreamBatchMemOpParams *params, const struct device_word *word)
 {
 	params->writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
@@ -75,10 +78,10 @@ static inline CUresult operate(const struct operation *operation, CUstream strea
 }
 
 /*
- * Tries to remove the cause of a failure of the hot path. Enters the stream's context, if the thread has no context
- * or another one. After a reset, retains the new context first, and registers the pages again, because the reset of
- * another device may have ended the registration of the word's page (facts.md: CUDA_ERROR_INVALID_VALUE). Returns 0
- * if the caller should try again in the scope.
+ * After a failure of the hot path with `result`, tries to remove the cause. If the thread has no context or another
+ * one, enters the stream's context. If a device may have been reset, first retains the new contexts and registers the
+ * pages again, because the reset of another device may have ended the registration of the word's page (docs/facts.md:
+ * CUDA_ERROR_INVALID_VALUE). Returns 0 if the caller should repeat the operation, in the scope; else the error.
  */
 static int remedy(struct cuda_scope *scope, CUresult result, const struct operation *operation, CUstream stream)
 {
@@ -101,7 +104,7 @@ static __attribute__((noinline)) int operate_again(CUresult result, const struct
 	return rc ? rc : cuda_error(operate(operation, stream, word, value), "%s", operation->what);
 }
 
-/* Holds pthread_cancel(3) off until it returns: gpub_return_on() does not do that before it calls a device. */
+/* Holds pthread_cancel(3) off until it returns, because gpub_return_on() does not before it calls stream_write(). */
 int cuda_stream_write(void *stream, uint64_t *word, uint64_t value)
 {
 	CUresult result;
@@ -169,7 +172,7 @@ int cuda_stream_captured(CUstream stream, bool *captured)
 	return cuda_error(result, "using the stream");
 }
 
-/* The driver replaces a priority that it does not have by the nearest one. */
+/* The driver takes the nearest priority that the device has. */
 int cuda_stream_create(int ordinal, int priority, void **stream)
 {
 	CUstream made;
@@ -185,7 +188,10 @@ int cuda_stream_create(int ordinal, int priority, void **stream)
 	return rc;
 }
 
-/* Makes an event in the stream's context, and records it there. Leaves the context: event_await() may need another. */
+/*
+ * Makes an event in the stream's context, and records it on the stream. Leaves the context before it returns, because
+ * event_await() may need another one.
+ */
 static int event_mark(CUstream stream, CUevent *event)
 {
 	bool captured;
@@ -207,7 +213,7 @@ static int event_mark(CUstream stream, CUevent *event)
 	return rc;
 }
 
-/* Makes the stream wait for the event, and destroys the event inside the guard, so in relaxed capture mode. */
+/* Makes the stream wait for the event. Destroys the event inside the guard, where the capture mode is relaxed. */
 static int event_await(CUstream stream, CUevent event)
 {
 	bool captured;
@@ -226,8 +232,9 @@ static int event_await(CUstream stream, CUevent event)
 }
 
 /*
- * Marks and waits in one guard after the other, not nested, so that a default stream is that of the caller's device.
- * The event is destroyed at once: the driver keeps what it needs until both streams have passed the event.
+ * event_mark() and event_await() enter guards one after the other, not nested, so that a default stream means that of
+ * the caller's current device. The event is destroyed at once, because the driver keeps what it needs until both
+ * streams have passed it.
  */
 int cuda_stream_after(void *stream, void *other)
 {
@@ -262,8 +269,8 @@ int cuda_stream_sync(void *stream)
 	return rc ? rc : cuda_error(cuda.StreamSynchronize(stream), "work on the stream");
 }
 
-#define ASK_SPINS    1000 /* queries before event_ask() sleeps between them; about a millisecond */
-#define ASK_PAUSE_US 50   /* sleep between two queries */
+#define ASK_SPINS    1000 /* number of queries, about a millisecond, after which event_ask() sleeps between queries */
+#define ASK_PAUSE_US 50   /* microseconds of sleep between two queries */
 
 /*
  * Waits for the event, and calls over() from time to time. Returns 0 if the work is done, > 0 if the wait should go
@@ -287,7 +294,7 @@ static int event_ask(CUevent event, int (*over)(void *), void *context)
 	return verdict;
 }
 
-/* Waits, by an event, for the work that is queued now, and not for work that other threads queue later. */
+/* Waits by an event, so for the work that is queued on the stream now, not for work that other threads queue later. */
 int cuda_stream_sync_until(void *stream, int (*over)(void *), void *context)
 {
 	CUevent event;
@@ -316,7 +323,7 @@ void cuda_stream_destroy(void *stream)
 		(void)cuda.StreamDestroy(stream);
 }
 
-/* Addresses tell host and device memory apart (unified addressing), as with cudaMemcpyDefault. */
+/* The driver tells host and device memory apart by the addresses (unified addressing), as with cudaMemcpyDefault. */
 int cuda_copy(void *stream, void *dst, const void *src, uint64_t size)
 {
 	bool captured;
@@ -325,7 +332,7 @@ int cuda_copy(void *stream, void *dst, const void *src, uint64_t size)
 
 	rc = cuda_enter_stream(&scope, stream);
 	if (!rc)
-		rc = cuda_stream_captured(stream, &captured); /* -EBUSY: the legacy stream during a capture */
+		rc = cuda_stream_captured(stream, &captured); /* -EBUSY for the legacy stream during a capture */
 	if (rc)
 		return rc;
 	return cuda_error(cuda.MemcpyAsync(cuda_address(dst), cuda_address(src), size, stream), "a copy on the stream");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda-sync.c - closes of memory, and waits for what a context has queued; neither disturbs a graph capture.
+ * cuda-sync.c - closes memory, and waits for the work that a context has queued, without disturbing a graph capture.
  *
- * Synchronising a context would end any capture in it, even in relaxed mode (facts.md). Two other calls, barriers,
- * wait for the work of the context and disturb no capture: closing a handle that stays open by another open, and
- * unregistering a page of host memory. The second one is used for memory that is opened by a descriptor, whose close
- * does not wait.
+ * Synchronising a context would end any capture in it, even in relaxed mode (docs/facts.md). Two other calls, here
+ * called barriers, wait for the work of the context and disturb no capture: the close of a handle that stays open by
+ * another open, and the unregistration of a page of host memory. The second one is used for memory that is opened by a
+ * descriptor, whose close does not wait.
  *
  * CUDA does not document that barriers wait, but memory is given to another buffer because they do. So this file
  * tests barriers on each device before it relies on them. A trial blocks a private stream by a wait and calls a
@@ -14,8 +14,8 @@
  * during which the program resets the device has no verdict.
  *
  * Owns the verdicts, and a page with the words on which private streams wait. Blocks no stream for longer than
- * PARKED_US, and none in a program that returns all its leases in stream order. Never reports a close as done if the
- * driver did not: the caller then keeps the mapping for ever (docs/lifetime.md, "Close").
+ * PARKED_US, and none in a program that returns all its leases in stream order. Reports a close as done only if the
+ * driver did; after an error the caller keeps the mapping for ever (docs/lifetime.md, "Close").
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,15 +32,19 @@
 
 #define PAGE_BYTES 4096
 
-#define PARKED_US 2000 /* how long a trial blocks its stream: hundreds of times a close without work (facts.md) */
-#define WAITS     3    /* trials in which the barrier must wait, for the verdict BARRIERS_WAIT */
-#define TRIALS    12   /* trials at most, some of which may have no verdict */
+/*
+ * microseconds for which a trial blocks its stream, hundreds of times as long as a close without work (docs/facts.md)
+ */
+#define PARKED_US 2000
+#define WAITS     3    /* number of trials in which the barrier must have waited for the verdict BARRIERS_WAIT */
+#define TRIALS    12   /* number of trials at most, some of which may have no verdict */
 
 enum verdict { UNKNOWN = 0, BARRIERS_WAIT, BARRIERS_RETURN };
 
 static _Atomic(enum verdict) verdicts[EXPORT_KINDS][DEVICE_MAX];
-static pthread_mutex_t       trial_lock = PTHREAD_MUTEX_INITIALIZER; /* of words; held during a trial */
-static uint64_t             *words;     /* a word for each device, on which the stream of a trial waits */
+static pthread_mutex_t       trial_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `words`; held during a trial */
+/* a word for each ordinal, on which the stream of a trial on the device waits */
+static uint64_t             *words;
 
 _Static_assert(DEVICE_MAX * sizeof(uint64_t) <= PAGE_BYTES, "a page has a word for each device");
 
@@ -48,7 +52,8 @@ _Static_assert(DEVICE_MAX * sizeof(uint64_t) <= PAGE_BYTES, "a page has a word f
 
 /* A barrier: the close of a handle, or the end of a page's registration. */
 struct barrier {
-	const struct device_handle *handle; /* the handle to open and close; NULL: a page is registered */
+	/* the handle to open and close; NULL: a page is registered and unregistered */
+	const struct device_handle *handle;
 	uint64_t                    size;   /* bytes of the handle's memory */
 	void                       *at;     /* address of the opened memory or of the registered page */
 };
@@ -63,7 +68,10 @@ static int page_new(void **page)
 	return 0;
 }
 
-/* Opens the handle, or maps and registers a page. Called in the device's context, as is barrier_end(). */
+/*
+ * Prepares a barrier: opens the handle, or maps and registers a page. Call it, and barrier_end(), in the device's
+ * context.
+ */
 static int barrier_begin(struct barrier *barrier, int ordinal)
 {
 	int rc;
@@ -80,8 +88,9 @@ static int barrier_begin(struct barrier *barrier, int ordinal)
 }
 
 /*
- * Closes the handle, or unregisters and unmaps the page, which waits for the device's work. After an error the page
- * stays mapped, because the driver would take memory mapped at its address later for the page.
+ * The barrier itself, which waits for the device's work: closes the handle, or unregisters and unmaps the page. After
+ * an error the page stays mapped, because the driver would take memory that is mapped at its address later for the
+ * page.
  */
 static CUresult barrier_end(const struct barrier *barrier)
 {
@@ -98,13 +107,14 @@ static CUresult barrier_end(const struct barrier *barrier)
 /* ---- a trial ---- */
 
 struct trial {
-	uint64_t      *word, value; /* the stream waits for *word to reach value */
+	uint64_t      *word, value; /* the stream waits until *word has reached `value` */
 	CUstream       stream;
-	unsigned long long context;  /* id of the device's context at the beginning */
-	pthread_t      thread;       /* releases the stream */
-	atomic_bool    begun, released; /* the barrier is about to be called; the stream is about to be released */
-	_Atomic int64_t released_ns; /* time just before the release */
-	int64_t        begun_ns;     /* time just before the call of the barrier */
+	unsigned long long context;  /* id of the device's context when the trial began */
+	pthread_t      thread;       /* runs release_later(), which releases the stream */
+	/* begun: the barrier is about to be called; released: the stream is about to be released */
+	atomic_bool    begun, released;
+	_Atomic int64_t released_ns; /* CLOCK_MONOTONIC in nanoseconds, just before the release */
+	int64_t        begun_ns;     /* CLOCK_MONOTONIC in nanoseconds, just before the call of the barrier */
 };
 
 /* Thread of a trial: releases the stream PARKED_US after the call of the barrier. */
@@ -121,7 +131,7 @@ static void *release_later(void *argument)
 	return NULL;
 }
 
-/* Returns an error if the device was reset since the trial began. */
+/* Returns an error if the device was reset since the trial began; else 0. */
 static int reset_between(const struct trial *trial, int ordinal)
 {
 	return cuda_context_id() == trial->context ?
@@ -129,7 +139,7 @@ static int reset_between(const struct trial *trial, int ordinal)
 		       cuda_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "a trial on device %d", ordinal);
 }
 
-/* Destroys the stream, unless the device was reset: the stream is freed memory then (facts.md). */
+/* Destroys the trial's stream, unless the device was reset, which has freed the stream (docs/facts.md). */
 static void stream_end(const struct trial *trial)
 {
 	if (cuda_context_id() == trial->context)
@@ -145,7 +155,7 @@ static void trial_end(struct trial *trial)
 	stream_end(trial);
 }
 
-/* Blocks a new stream. Starts the thread first, so that no stream waits without a thread that releases it. */
+/* Blocks a new stream by a wait. Starts the thread first, so that no stream waits without a thread that releases it. */
 static int trial_begin(struct trial *trial, int ordinal)
 {
 	void *page = words;
@@ -177,8 +187,8 @@ destroy_stream:
 }
 
 /*
- * Returns the verdict of a trial. released: the stream was released before the barrier returned. UNKNOWN: the stream
- * was released too early, because this thread was delayed before the barrier.
+ * Returns the verdict of a trial. released: whether the stream was released before the barrier returned. UNKNOWN: the
+ * stream was released too early to show whether the barrier waits, because this thread was delayed before the barrier.
  */
 static enum verdict trial_verdict(struct trial *trial, bool released)
 {
@@ -189,7 +199,8 @@ static enum verdict trial_verdict(struct trial *trial, bool released)
 
 /*
  * Makes one trial: calls barrier_end() while a stream waits, and stores the verdict. If no stream can be blocked, calls
- * barrier_end() nevertheless and returns the error. Called in the device's context `context`, under trial_lock.
+ * barrier_end() nevertheless and returns the error. context: id of the device's context, which must be current. Call it
+ * under trial_lock.
  */
 static int barrier_try(int ordinal, const struct barrier *barrier, unsigned long long context, enum verdict *verdict)
 {
@@ -214,7 +225,7 @@ static int barrier_try(int ordinal, const struct barrier *barrier, unsigned long
 
 /* ---- verdicts ---- */
 
-/* Returns the verdict of the device for barriers by a handle or, if handle is NULL, by a page. */
+/* Returns the address of the device's verdict for barriers by a handle or, if `handle` is NULL, by a page. */
 static _Atomic(enum verdict) *verdict_of(int ordinal, const struct device_handle *handle)
 {
 	return &verdicts[handle ? EXPORT_IPC : EXPORT_VMM][ordinal];
@@ -229,7 +240,7 @@ static int try_once(int ordinal, struct barrier *barrier, unsigned long long con
 
 /*
  * Makes trials and stores the device's verdict: BARRIERS_WAIT after WAITS trials in which the barrier waited,
- * BARRIERS_RETURN after one in which it did not, or if too few trials have a verdict. Under trial_lock.
+ * BARRIERS_RETURN after one trial in which it did not, or if too few trials have a verdict. Call it under trial_lock.
  */
 static int barriers_try(int ordinal, struct barrier *barrier, unsigned long long context)
 {
@@ -246,8 +257,8 @@ static int barriers_try(int ordinal, struct barrier *barrier, unsigned long long
 }
 
 /*
- * Makes the trials while the handle is open by an open of this function, so that no close in a trial is the handle's
- * last one: a reset may have ended the caller's open. Under trial_lock.
+ * Makes the trials. Opens the handle first and closes it afterwards, so that no close in a trial is the handle's last
+ * one, even if a reset has ended the caller's open. Call it under trial_lock.
  */
 static int barriers_try_open(int ordinal, struct barrier *barrier)
 {
@@ -265,7 +276,7 @@ static int barriers_try_open(int ordinal, struct barrier *barrier)
 	return rc;
 }
 
-/* Stores the device's verdict. Makes the trials first if there is none yet. */
+/* Stores the device's verdict for this kind of barrier. Makes the trials first if there is no verdict yet. */
 static int verdict_get(int ordinal, struct barrier *barrier, enum verdict *verdict)
 {
 	_Atomic(enum verdict) *known = verdict_of(ordinal, barrier->handle);
@@ -294,8 +305,9 @@ bool cuda_closes_return(int ordinal)
 }
 
 /*
- * Closes memory by a trial. -EIO: the close did not wait for the device's work, or the trial has no verdict. Called
- * in the device's context. `any` only shows barrier_try() that the barrier is a close, which needs no handle.
+ * Closes memory, as the barrier of a trial. -EIO: the close did not wait for the device's work, or the trial has no
+ * verdict. Call it in the device's context. `any` only tells barrier_end() that the barrier is a close; no handle is
+ * needed for that.
  */
 static int close_tried(int ordinal, void *ptr)
 {
@@ -328,7 +340,9 @@ static int ipc_close(int ordinal, void *ptr)
 	return cuda_error(cuda.IpcCloseMemHandle(cuda_address(ptr)), "closing a buffer on device %d", ordinal);
 }
 
-/* Waits for the device's work before unmapping memory of cuda-vmm.c, which would end a kernel that uses it. */
+/*
+ * Waits for the device's work before it unmaps memory of cuda-vmm.c, because the unmap would end a kernel that uses it.
+ */
 int cuda_close(int ordinal, void *ptr)
 {
 	int rc;

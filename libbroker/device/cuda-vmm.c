@@ -28,25 +28,28 @@
 #include "device/addresses.h"
 #include "device/cuda.h"
 
-#define WISH_UNIT   (32ull << 20) /* bytes of which a range at a given address is a multiple (addresses_reserve()) */
-#define ANCHOR_SIZE (2ull << 20)  /* bytes of the smallest memory: the driver's granularity */
+/* the size of a range at a given address is a multiple of this (addresses_reserve()) */
+#define WISH_UNIT   (32ull << 20)
+#define ANCHOR_SIZE (2ull << 20)  /* bytes of the smallest memory that the driver allocates (anchor_make()) */
 
 /* A range of addresses with mapped memory, in `chunks` chunks. */
 struct range {
 	void                *base;
-	uint64_t             size, reserved; /* bytes of mapped memory, and of reserved addresses */
-	uint64_t             ends[EXPORT_CHUNKS_MAX]; /* offset of the end of each chunk */
-	unsigned             chunks;     /* number of chunks */
-	int                  descriptor; /* of memory that this process exports; -1: imported memory */
-	struct device_handle handle;     /* of imported memory: identifies the memory */
-	unsigned             opens;      /* number of opens that were not closed */
-	uint64_t             writers;    /* a bit for each device that has write access */
-	UT_hash_handle       hh;         /* in ranges, by base */
+	uint64_t             size, reserved; /* bytes of mapped memory; bytes of reserved addresses */
+	uint64_t             ends[EXPORT_CHUNKS_MAX]; /* for each chunk: bytes from base to the chunk's end */
+	unsigned             chunks;     /* number of chunks that are mapped */
+	/* exports the memory, in the owner; -1: this process has imported the memory */
+	int                  descriptor;
+	struct device_handle handle;     /* imported memory: the handle, which identifies the memory */
+	unsigned             opens;      /* number of opens that were not closed yet */
+	uint64_t             writers;    /* bit n is set if the device with ordinal n has write access */
+	UT_hash_handle       hh;         /* entry of the table `ranges`, by base */
 };
 
 static struct range   *ranges;
-static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER; /* of the table and all ranges in it */
-static pthread_mutex_t fixed_lock = PTHREAD_MUTEX_INITIALIZER;  /* held to map at a given address, extend, or unmap */
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `ranges` and all ranges in it */
+/* held while a thread maps memory at a given address, extends a range, makes it writable, or unmaps it */
+static pthread_mutex_t fixed_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the table ---- */
 
@@ -68,7 +71,7 @@ static int range_add(const struct range *mapped)
 	return error_set(-ENOMEM, "no memory for the record of a range of device memory");
 }
 
-/* Copies the range at `base` to *range. False: no range begins there. */
+/* Copies the range that begins at `base` to *range. False: no range begins there. */
 static bool range_find(const void *base, struct range *range)
 {
 	struct range *found;
@@ -81,7 +84,7 @@ static bool range_find(const void *base, struct range *range)
 	return found;
 }
 
-/* Adds `opens` to the opens of the range at `base`, and the bits `writers` to its writers. */
+/* Adds `opens` to range.opens of the range at `base`, and sets the bits `writers` in its range.writers. */
 static void range_change(const void *base, int opens, uint64_t writers)
 {
 	struct range *range;
@@ -95,7 +98,7 @@ static void range_change(const void *base, int opens, uint64_t writers)
 	pthread_mutex_unlock(&ranges_lock);
 }
 
-/* Returns the device's bit for range.writers, or 0 if not writable. */
+/* Returns the bit of the device with this ordinal in range.writers, or 0 if `writable` is false. */
 static uint64_t writer(int ordinal, bool writable)
 {
 	return (uint64_t)writable << ordinal;
@@ -132,10 +135,10 @@ static int access_set(CUdeviceptr base, uint64_t size, int ordinal, bool writabl
 }
 
 /*
- * Reserves *size bytes of addresses at `wish` or, if that is NULL, anywhere, and stores the base. With a wish, rounds
- * *size up to WISH_UNIT. The driver takes a wished address as a hint. It returns other addresses if something is
- * mapped there, or if the size is not a multiple of 32 MiB. Once the driver has found addresses used, it mostly never
- * gives them to this process again (facts.md), so it is asked only for addresses that are free.
+ * Reserves *size bytes of addresses at `wish` or, if that is NULL, anywhere, and stores the first address in *base.
+ * With a wish, rounds *size up to WISH_UNIT. The driver takes a wished address as a hint. It returns other addresses if
+ * something is mapped there, or if the size is not a multiple of 32 MiB. Once the driver has found addresses used, it
+ * mostly never gives them to this process again (docs/facts.md), so it is asked only for addresses that are free.
  */
 static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish)
 {
@@ -155,7 +158,7 @@ static int addresses_reserve(CUdeviceptr *base, uint64_t *size, const void *wish
 	return addresses_taken(wish, *size);
 }
 
-/* Maps a chunk of memory at `at`, and gives the device access. */
+/* Maps a chunk of `size` bytes at the address `at`, and gives the device access. */
 static int chunk_map(CUmemGenericAllocationHandle memory, CUdeviceptr at, uint64_t size, int ordinal, bool writable)
 {
 	int rc = cuda_error(cuda.MemMap(at, size, 0, memory, 0), "mapping %" PRIu64 " bytes", size);
@@ -168,7 +171,7 @@ static int chunk_map(CUmemGenericAllocationHandle memory, CUdeviceptr at, uint64
 	return rc;
 }
 
-/* Maps the memory at range->base or, if that is NULL, anywhere. Fills *range and adds it to the table. */
+/* Maps the memory at range->base or, if that is NULL, anywhere. Fills in *range and adds a copy to `ranges`. */
 static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int ordinal, bool writable,
 		      struct range *range)
 {
@@ -201,7 +204,7 @@ static int not_mapped(const void *base)
 	return error_set(-EINVAL, "no memory is mapped at %p", base);
 }
 
-/* Ends one open of the range at `base`. With the last open, unmaps the memory and frees the range. */
+/* Ends one open of the range at `base`. If it was the last open, unmaps the memory and frees the range. */
 static int range_unmap(int ordinal, void *base)
 {
 	struct range range;
@@ -267,7 +270,10 @@ static int memory_create(int ordinal, uint64_t size, CUmemGenericAllocationHandl
 			  size_format(size, text), ordinal);
 }
 
-/* The driver reports only that a system call failed, so this tests whether the process has no descriptor left. */
+/*
+ * Returns the error of an export that failed with `result`. The driver reports only that a system call failed, so this
+ * function tests whether the process has no descriptor left.
+ */
 static int export_failed(CUresult result, int ordinal)
 {
 	int descriptor = result == CUDA_ERROR_OPERATING_SYSTEM ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
@@ -291,7 +297,7 @@ static CUresult memory_export(CUmemGenericAllocationHandle memory, int *descript
  * Exports the smallest piece of memory, the anchor, and keeps its descriptor until the process ends, because this
  * makes other exports faster. The driver takes 0.6 ms to export the first descriptor on the machine, and to close the
  * last one. While any process has another descriptor, of any device, an export takes 25 us and a close 8 us
- * (docs/facts.md). False: there is no memory for the anchor; the next allocation tries again.
+ * (docs/facts.md). False: the anchor could not be made, for lack of memory; the next allocation tries again.
  */
 static bool anchor_make(int ordinal)
 {
@@ -316,7 +322,7 @@ static void anchor_keep(int ordinal)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Makes the memory's only descriptor, of which clients get copies. */
+/* Exports the memory at once, by a descriptor that stays open until the release and of which clients get copies. */
 int cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr)
 {
 	CUmemGenericAllocationHandle memory;
@@ -330,7 +336,7 @@ int cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr)
 		rc = memory_create(ordinal, size, &memory);
 	if (rc)
 		return rc;
-	anchor_keep(ordinal); /* after the requested memory, which comes first if there is too little for both */
+	anchor_keep(ordinal); /* made after the requested memory, which matters more if memory is short */
 	result = memory_export(memory, &range.descriptor);
 	if (result != CUDA_SUCCESS) {
 		rc = export_failed(result, ordinal);
@@ -346,7 +352,7 @@ release:
 	return rc;
 }
 
-/* The handle is a random number that identifies the memory. Only the descriptor opens the memory. */
+/* Makes a random number the handle, which only identifies the memory. The descriptor opens the memory. */
 int cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor)
 {
 	struct range range;
@@ -396,7 +402,10 @@ static int import_map(int ordinal, const struct device_memory *import, void **pt
 	return rc;
 }
 
-/* Opens memory that another open of this process has mapped at its address: only gives the device access, too. */
+/*
+ * Opens memory that another open of this process has mapped at its given address: only gives the device access, and
+ * counts the open.
+ */
 static int open_again(int ordinal, const struct device_memory *import, const struct range *range, void **ptr)
 {
 	uint64_t writers = range->writers | writer(ordinal, import->writable);
@@ -450,7 +459,7 @@ static void range_extend(const void *base, uint64_t size)
 	pthread_mutex_unlock(&ranges_lock);
 }
 
-/* Maps a chunk at the end of the range, and gives the device the access that it has to the range. */
+/* Maps a chunk of `size` bytes at the end of the range, and gives the device the access that it has to the range. */
 static int chunk_add(int ordinal, const struct range *range, CUmemGenericAllocationHandle memory, uint64_t size)
 {
 	int rc;
@@ -497,14 +506,14 @@ int cuda_vmm_extend(int ordinal, void *base, uint64_t offset, int descriptor, ui
 	return rc;
 }
 
-/* Takes a reference to the memory that is mapped at the address. */
+/* Takes a reference to the memory that is mapped at the address `at`. The caller releases *memory. */
 static int memory_retain(CUdeviceptr at, CUmemGenericAllocationHandle *memory)
 {
 	return cuda_error(cuda.MemRetainAllocationHandle(memory, (void *)(uintptr_t)at), "finding the memory at %#llx",
 			  at);
 }
 
-/* Maps the first chunk of the range again, at new addresses with room for all chunks, and fills *again. */
+/* Maps the first chunk of the range again, at new addresses with room for all chunks, and fills in *again. */
 static int first_again(int ordinal, const struct range *range, bool writable, struct range *again)
 {
 	CUmemGenericAllocationHandle memory;
@@ -518,7 +527,7 @@ static int first_again(int ordinal, const struct range *range, bool writable, st
 	return rc;
 }
 
-/* Maps a further chunk of the range again, at the end of the range at `base`. */
+/* Maps the chunk number `chunk` (from 1 on) of the range again, at the end of the new range at `base`. */
 static int next_again(int ordinal, const struct range *range, unsigned chunk, const void *base)
 {
 	CUmemGenericAllocationHandle memory;

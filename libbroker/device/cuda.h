@@ -3,10 +3,10 @@
  * cuda.h - internals of the CUDA device: the driver's functions, and the guard around every call of one.
  *
  * All work goes through the driver API, in the primary contexts of the devices. The CUDA runtime uses the primary
- * contexts, too, so the program's pointers and streams are valid here, and ours in the program. The runtime is
- * neither linked nor called: its last error and its current device belong to the program, and it would need the
- * driver of its toolkit. Pushing and popping a context leaves no trace in the program. Ordinals are the driver's,
- * which equal the runtime's.
+ * contexts, too, so the program's pointers and streams are valid in this library, and this library's in the program.
+ * The runtime is neither linked nor called, because its last error and its current device belong to the program, and
+ * because the runtime would need the driver of its toolkit. Pushing and popping a context leaves no trace in the
+ * program. Ordinals are the driver's, which equal the runtime's.
  *
  * Included only by the cuda-*.c files and tests/gpu.
  */
@@ -111,18 +111,21 @@ struct cuda_driver {
 #undef CUDA_FIELD
 };
 
-/* cuda-library.c. The driver's functions. Filled by cuda_library_load() in start(), and constant from then on. */
+/* The driver's functions. Owned by cuda-library.c: cuda_library_load() fills it in start(), and then it is constant. */
 extern struct cuda_driver cuda;
 
-/* Loads the driver's library. -ENODEV: only if there is no driver. -ENOTSUP: the driver is too old. -EIO: it fails. */
+/*
+ * Loads the driver's library. -ENODEV: only if there is no driver. -ENOTSUP: the driver is too old. -EIO: the driver
+ * does not work.
+ */
 int cuda_library_load(void);
 
 /* Stores the CUDA version that the driver supports (12080 is 12.8). Errors as cuda_library_load(). Uses no device. */
 int cuda_library_version(int *version);
 
 /*
- * cuda-driver.c. Loads the library and initialises the driver. -ENODEV: only if there is no driver or no device.
- * renew() is called when a new context is found on a device that was reset.
+ * Loads the driver's library and initialises the driver. -ENODEV: only if there is no driver or no device. renew() is
+ * called when a new context is found on a device that was reset.
  */
 int cuda_driver_load(void (*renew)(int ordinal, CUcontext primary));
 
@@ -142,8 +145,8 @@ int cuda_error(CUresult result, const char *format, ...) __attribute__((format(p
  * again.
  */
 struct cuda_scope {
-	CUstreamCaptureMode mode; /* of the thread before; valid if entered */
-	bool                entered, pushed; /* the mode was changed; a context was pushed */
+	CUstreamCaptureMode mode; /* the thread's capture mode before the guard; valid if `entered` */
+	bool                entered, pushed; /* entered: the mode was changed; pushed: a context was pushed */
 };
 
 /* Declares a guard that is left at the end of its block. */
@@ -156,18 +159,19 @@ struct cuda_scope {
 int cuda_enter(struct cuda_scope *scope, int ordinal);
 
 /*
- * Enters the guard with the stream's context; for a special stream the current context, or device 0's if no context is
- * current. Makes no call on the stream that could disturb a capture. The caller must call cuda_stream_captured() next.
+ * Enters the guard with the stream's context. For a special stream (cuda_stream_is_special()) this is the current
+ * context, or device 0's if no context is current. Makes no call on the stream that could disturb a capture. The caller
+ * must call cuda_stream_captured() next.
  */
 int cuda_enter_stream(struct cuda_scope *scope, CUstream stream);
 
-/* Whether the handle means the legacy or the per-thread default stream, of which each context has its own. */
+/* Whether the stream's handle means the legacy or the per-thread default stream, of which each context has one. */
 static inline bool cuda_stream_is_special(CUstream stream)
 {
 	return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-/* device.epoch() */
+/* The function epoch() of struct device. */
 uint64_t cuda_epoch(int ordinal);
 
 /* Returns the id of the current context. 0: no context is current, or its device was reset. */
@@ -178,10 +182,13 @@ static inline unsigned long long cuda_context_id(void)
 	return cuda.CtxGetId(NULL, &id) == CUDA_SUCCESS ? id : 0;
 }
 
-/* Checks all devices for resets. Retains the new context of a device that was reset, and registers its pages again. */
+/*
+ * Checks all devices for resets. For each device that was reset, retains the new primary context, and registers the
+ * device's pages again.
+ */
 void cuda_notice_resets(void);
 
-/* Enters the guard with the relaxed capture mode only, for calls that need no context. */
+/* Enters the guard without a context, only with the relaxed capture mode, for calls that need no context. */
 int cuda_enter_relaxed(struct cuda_scope *scope);
 
 void cuda_leave(struct cuda_scope *scope);
@@ -204,7 +211,7 @@ static inline CUdeviceptr cuda_address(const void *ptr)
 	return (CUdeviceptr)(uintptr_t)ptr;
 }
 
-/* cuda-memory.c */
+/* The functions of struct device that are in cuda-memory.c. */
 int cuda_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr);
 int cuda_zero(int ordinal, void *ptr, uint64_t size);
 int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
@@ -213,20 +220,24 @@ int cuda_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 int cuda_page_register(void *page, size_t size, bool writable);
 int cuda_page_unregister(void *page);
 
-/* After a reset: registers the device's pages again, in its new context. Ignores errors; using a page reports them. */
+/*
+ * After a reset of the device: registers the device's pages again, in its new context `primary`. Ignores errors,
+ * because the next use of a page reports them.
+ */
 void cuda_pages_renew(int ordinal, CUcontext primary);
 
-/* cuda-vmm.c: memory that is exported by a descriptor. size: whole granules. */
+/* The functions of cuda-vmm.c, for memory that is exported by a descriptor. size: bytes, a multiple of the granule. */
 int  cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr);
 int  cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor);
 int  cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr);
 int  cuda_vmm_extend(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size);
 int  cuda_vmm_map_again(int ordinal, const void *ptr, bool writable, void **again);
 int  cuda_vmm_make_writable(int ordinal, void *base);
-int  cuda_vmm_unmap(int ordinal, void *base); /* of memory without work: for unmap(), and for the owner's release() */
-bool cuda_vmm_has(const void *base);          /* whether cuda-vmm.c has mapped memory at base */
+/* for memory that no work uses: the importer's unmap(), owner's release() */
+int  cuda_vmm_unmap(int ordinal, void *base);
+bool cuda_vmm_has(const void *base);          /* whether cuda-vmm.c has mapped memory that begins at base */
 
-/* cuda-sync.c */
+/* The functions of struct device that are in cuda-sync.c. */
 int cuda_close(int ordinal, void *ptr);
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
@@ -236,10 +247,10 @@ int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
  */
 bool cuda_closes_return(int ordinal);
 
-/* cuda-processes.c */
+/* The function of struct device that is in cuda-processes.c. */
 int cuda_gone(pid_t pid, bool mps);
 
-/* cuda-stream.c */
+/* The functions of struct device that are in cuda-stream.c. */
 int  cuda_stream_write(void *stream, uint64_t *word, uint64_t value);
 int  cuda_stream_wait(void *stream, const uint64_t *word, uint64_t value);
 int  cuda_stream_write_many(void *stream, const struct device_word *words, unsigned count);
@@ -254,7 +265,7 @@ int  cuda_copy(void *stream, void *dst, const void *src, uint64_t size);
 /* Stores whether the stream is being captured. -EBUSY: the stream cannot be used while another stream is captured. */
 int cuda_stream_captured(CUstream stream, bool *captured);
 
-/* cuda-module.c, cuda-launch.c */
+/* The functions of struct device that are in cuda-module.c and cuda-launch.c. */
 int cuda_module_load(const char *path, void **module);
 int cuda_module_ready(void *module, int ordinal);
 int cuda_module_kernel(void *module, const char *symbol, void **kernel);

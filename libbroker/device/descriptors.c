@@ -16,7 +16,7 @@ struct entry {
 	char           name[];
 };
 
-/* Returns the number that the name is, or -1. */
+/* Returns the number that the name consists of, or -1 if the name is no number. */
 static int descriptor_number(const char *name)
 {
 	int number = 0;

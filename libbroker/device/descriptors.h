@@ -7,7 +7,10 @@
 
 #include <stdbool.h>
 
-/* Called with an open descriptor, which the visitor may close. Returns true to go on, false to end the visits. */
+/*
+ * A visitor, called with an open descriptor, which it may close, and the target of the descriptor's link in
+ * /proc/self/fd. Returns true to go on, false to end the visits.
+ */
 typedef bool descriptor_visitor(int descriptor, const char *target);
 
 /*

@@ -4,7 +4,7 @@
  *
  * Broker and library use the same table: the broker uses its "owner" half (allocate to release), a client the rest.
  * Two tables exist, device_host (always) and device_cuda (NULL when built without CUDA). Each kind keeps its state
- * per process, from start() on. If a forked child is to use the device, the fork must come before start().
+ * per process, from start() on. A forked child can use the device only if it was forked before start().
  *
  * Unless a comment says otherwise, functions return 0 or a negative errno with the error message set. All functions are
  * thread-safe. Only set_current() changes the calling thread's current device or context. No function disturbs a graph
@@ -26,15 +26,15 @@ struct device_info {
 	uint8_t  uuid[16];
 	char     name[64];
 	uint64_t memory;  /* bytes of the whole device */
-	uint64_t granule; /* bytes: an importer can access all of each granule that it opens a part of */
-	struct { int domain, bus, slot; } pci; /* address of the device; bus -1: unknown, or not on PCI */
+	uint64_t granule; /* bytes; an importer that opens a part of a granule can access all of the granule */
+	struct { int domain, bus, slot; } pci; /* the device's address on PCI; bus -1: unknown, or not on PCI */
 };
 
 #define DEVICE_WORDS_MAX 255 /* words of one operation at most: CUDA's limit (cuStreamBatchMemOp) */
 
 /* A word of a registered page, and the value that a stream writes to the word, or waits for the word to reach. */
 struct device_word {
-	uint64_t *word; /* only read if the stream waits */
+	uint64_t *word; /* address of the word, which a wait only reads */
 	uint64_t  value;
 };
 
@@ -43,24 +43,25 @@ struct device_word {
  * watch() and unwatch(). The device owns the fields from region on.
  */
 struct device_watch {
-	const char *name; /* of the buffer, for reports */
+	const char *name; /* the buffer's name, for reports */
 	uint8_t    *ptr;  /* address of the buffer */
 	uint64_t    size; /* bytes of the buffer */
-	uint64_t    room; /* bytes from ptr on that belong to no other buffer */
+	uint64_t    room; /* bytes from `ptr` on that belong to no other buffer */
 
 	struct host_region  *region; /* the mapping that has the buffer; NULL: the buffer is not watched */
-	struct device_watch *prev, *next; /* in region->watches */
+	struct device_watch *prev, *next; /* links of the list region->watches */
 };
 
 /* Memory of another process, to be opened by map(). */
 struct device_memory {
-	struct device_handle handle;     /* opens the memory; with a descriptor: tells which memory it must be */
+	struct device_handle handle;     /* opens the memory or, with a descriptor, says which memory that must open */
 	const struct export *export;     /* the kind of export by which the owner exported the memory */
 	int                  descriptor; /* opens the memory; stays the caller's; -1: the handle opens the memory */
-	uint64_t             size;       /* bytes */
-	bool                 writable;   /* false: map read-only; a kernel of this process that writes there fails */
-	void                *address;    /* where to map the memory; NULL: anywhere */
-	uint64_t             reserved;   /* bytes of addresses to reserve, for extend(); less than size: size */
+	uint64_t             size;       /* bytes of the memory */
+	/* false: map read-only, so that kernels of this process that write there fail */
+	bool                 writable;
+	void                *address;    /* where to map the memory; NULL: at any address */
+	uint64_t             reserved;   /* bytes of addresses to reserve, for extend(); `size` if this is less */
 };
 
 /*
@@ -75,15 +76,16 @@ enum device_kind { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_KINDS };
 /* The arguments of start(). */
 struct device_setup {
 	bool     owner;      /* this process is the broker, which allocates memory and stays outside MPS */
-	unsigned host_count; /* number of devices of the host device; 0: 1; ignored by cuda */
+	unsigned host_count; /* how many devices the host device has; 0 means 1; ignored by CUDA */
 };
 
 struct device {
 	enum device_kind kind;
-	const char      *name;        /* "cuda", "host" */
-	bool             on_host;     /* the CPU can access the device's memory: leases have GPUB_HOST */
+	const char      *name;        /* "cuda" or "host" */
+	bool             on_host;     /* the CPU can access the device's memory, so gpub_lease.device is GPUB_HOST */
 	uint64_t         margin;      /* unused bytes that the broker leaves after each buffer in a shared allocation */
-	unsigned         descriptors; /* number that the owner keeps open for each allocation, without the export's */
+	/* number of descriptors that the owner keeps open for each allocation, not counting that of the export */
+	unsigned         descriptors;
 
 	/*
 	 * Makes the kind usable in this process. Later calls do nothing. -ENODEV: only if the machine has no device
@@ -91,7 +93,10 @@ struct device {
 	 * is too old.
 	 */
 	int (*start)(const struct device_setup *setup);
-	/* Stores the CUDA version that the driver supports (12080 is 12.8). Needs no start(). NULL: no driver. */
+	/*
+	 * Stores the CUDA version that the driver supports (12080 is 12.8). Needs no start(). NULL: the kind has no
+	 * driver.
+	 */
 	int (*driver)(int *version);
 	int (*count)(void); /* returns the number of devices that this process can use */
 	int (*info)(int ordinal, struct device_info *info);
@@ -105,22 +110,27 @@ struct device {
 	 */
 	int (*names_keep)(void);
 	int (*names_restore)(void);
-	/* Returns the number of devices, for host_count of clients. NULL: clients do not need the number. */
+	/*
+	 * Returns the number of devices that clients must set device_setup.host_count to. NULL: clients need no number.
+	 */
 	unsigned (*total)(void);
 
 	/* the rest of the owner's half is only for the broker's device threads */
 
-	/* size: whole granules. exported: enum export_kind. -ENOMEM, -ENOSPC; -ENOTSUP: not for this kind of export. */
+	/*
+	 * Allocates memory. size: bytes, whole granules. exported: enum export_kind. -ENOMEM or -ENOSPC: there is too
+	 * little memory. -ENOTSUP: the device cannot export memory in this way.
+	 */
 	int (*allocate)(int ordinal, uint64_t size, unsigned exported, void **ptr);
-	int (*room)(int ordinal, uint64_t *bytes);               /* stores the device's free bytes */
-	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* waits until the memory is zeroed */
-	/* Stores an allocation's handle, and its descriptor, which is the device's until release(), or -1 (none). */
+	int (*room)(int ordinal, uint64_t *bytes);               /* stores the number of the device's free bytes */
+	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* zeroes memory; returns when it is zeroed */
+	/* Stores an allocation's handle, and its descriptor, which the device closes in release(); -1: it has none. */
 	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 	int (*release)(int ordinal, void *ptr); /* frees an allocation */
 	/*
-	 * Whether all devices have ended the work of a dead process. 0: they have. -EBUSY: not yet. -ENOTSUP: cannot
-	 * be known. mps: the process said that it ran under MPS. If its pid has been reused, the answer is about the
-	 * new process.
+	 * Tells whether all devices have ended the work of a dead process. 0: they have. -EBUSY: not yet. -ENOTSUP: it
+	 * cannot be known. mps: the process said that it ran under MPS. If the pid has been reused, the answer is about
+	 * the new process.
 	 */
 	int (*gone)(pid_t pid, bool mps);
 
@@ -140,18 +150,21 @@ struct device {
 	 */
 	int (*extend)(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size);
 	/*
-	 * Maps the memory of map()'s mapping at ptr again, at other addresses. Each mapping must be closed. The caller
-	 * neither closes nor extends the mapping at ptr in another thread meanwhile.
+	 * Maps the memory that map() has mapped at ptr a second time, at other addresses. Both mappings must be closed.
+	 * The caller neither closes nor extends the mapping at ptr in another thread meanwhile.
 	 */
 	int (*map_again)(int ordinal, const void *ptr, bool writable, void **again);
 	int (*make_writable)(int ordinal, void *ptr); /* makes a read-only mapping writable, at the same address */
-	/* Ends one open() or map(). Waits for all work of the process on the device. */
+	/* Ends one open() or map() of the memory at ptr. Waits for all work of the process on the device. */
 	int (*close)(int ordinal, void *ptr);
-	/* Ends a mapping of map() that no work uses any more. Waits for nothing, and delays no launch. */
+	/*
+	 * Ends one map() of the memory at ptr, which no work may use any more. Waits for nothing, and delays no launch.
+	 */
 	int (*unmap)(int ordinal, void *ptr);
 	/*
-	 * Waits for the work that close() waits for, and closes nothing. handle: of memory that is open on the
-	 * device; NULL: of memory that map() opened. -ENOTSUP: only the last close of a handle waits for the work.
+	 * Waits for all work of the process on the device, as close() does, and closes nothing. handle: the handle of
+	 * memory that open() has opened on the device, `size` bytes; NULL: the memory was opened by map(). -ENOTSUP: on
+	 * this device only the last close of a handle waits for the work.
 	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	/*
@@ -161,7 +174,7 @@ struct device {
 	 */
 	void (*watch)(struct device_watch *watch);
 	void (*unwatch)(struct device_watch *watch);
-	int (*check)(int ordinal);            /* 0, or -EIO: the device has failed in this process for good */
+	int (*check)(int ordinal);            /* returns 0, or -EIO if the device has failed in this process for good */
 	/*
 	 * Returns the epoch of a device in this process, a number that changes with each reset (cudaDeviceReset). A
 	 * reset ends the process's streams, queued work, and mappings of some kinds of export (export.h) on the
@@ -188,8 +201,12 @@ struct device {
 	 * cancellation point, because its caller does not disable cancellation.
 	 */
 	int (*stream_write)(void *stream, uint64_t *word, uint64_t value); /* -EBUSY: the stream is being captured */
-	int (*stream_wait)(void *stream, const uint64_t *word, uint64_t value); /* for (int64_t)(*word - value) >= 0 */
-	/* Write, or wait for, 1 to DEVICE_WORDS_MAX words in one operation. After an error none is queued. */
+	/* until (int64_t)(*word - value) >= 0 */
+	int (*stream_wait)(void *stream, const uint64_t *word, uint64_t value);
+	/*
+	 * Write, or wait for, 1 to DEVICE_WORDS_MAX words in one operation of the stream. After an error none is
+	 * queued.
+	 */
 	int (*stream_write_many)(void *stream, const struct device_word *words, unsigned count);
 	int (*stream_wait_many)(void *stream, const struct device_word *words, unsigned count);
 	/*
@@ -197,7 +214,8 @@ struct device {
 	 * -EBUSY: one of the streams is being captured.
 	 */
 	int (*stream_after)(void *stream, void *other);
-	int (*stream_create)(int ordinal, int priority, void **stream); /* priority: lower runs first; 0 is usual */
+	/* streams of lower priority numbers run first */
+	int (*stream_create)(int ordinal, int priority, void **stream);
 	int (*stream_sync)(void *stream);
 	/*
 	 * Waits for the stream's work as stream_sync() does, and calls over() from time to time. over() returns 0 to
@@ -213,13 +231,13 @@ struct device {
 	 * streams that wait. module_load() loads the module on all devices in use, module_ready() on one more device.
 	 * The other functions do not wait, except the first launch on a device on which the module is not loaded yet.
 	 */
-	int (*module_load)(const char *path, void **module); /* path with module_suffix */
+	int (*module_load)(const char *path, void **module); /* path: the path of the module's file, with the suffix */
 	int (*module_ready)(void *module, int ordinal);
 	int (*module_kernel)(void *module, const char *symbol, void **kernel);
 	int (*module_managed)(void *module, const char *symbol, void **ptr, size_t *size);
 	int (*module_launch)(void *kernel, const gpub_launch_config *config, void **args);
 	int (*module_unload)(void *module); /* waits until the module's launches have ended, then unloads */
-	const char *module_suffix;          /* of files with modules: ".fatbin", ".so" */
+	const char *module_suffix;          /* with which names of the kind's module files end: ".fatbin" or ".so" */
 
 	/* In a forked child: closes descriptors that keep the parent's device memory or work. Async-signal-safe. */
 	void (*child_after_fork)(void);

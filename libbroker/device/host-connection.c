@@ -21,18 +21,18 @@
 #define CONNECTIONS_USUAL 8
 #define CONNECTIONS_MAX   32
 
-/* Numbers of waits. The waits of a connection end in the order of their submission, so two counts are enough. */
+/* How many waits were submitted, and have ended, so far. A connection's waits end in the order of their submission. */
 struct host_connection {
 	uint64_t submitted, ended;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all counts; taken after a stream's lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all counts; taken after a stream's lock */
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* a wait has ended on some connection */
 static struct host_connection connections[DEVICE_MAX][CONNECTIONS_MAX];
-static unsigned created[DEVICE_MAX]; /* number of streams made on each device */
+static unsigned created[DEVICE_MAX]; /* number of streams made on each device so far */
 static unsigned count; /* number of connections of each device */
 
-/* Ignores a value that is not a number from 1 to CONNECTIONS_MAX. */
+/* Ignores a value of the variable that is not a number from 1 to CONNECTIONS_MAX. */
 void host_connections_read(void)
 {
 	const char *text = environment_get("CUDA_DEVICE_MAX_CONNECTIONS");

@@ -31,9 +31,9 @@
 #include "host-stream.h"
 #include "host-watch.h"
 
-#define QUARANTINE (64ull << 20) /* default limit of the quarantine in bytes */
+#define QUARANTINE (64ull << 20) /* default of host_state.quarantine, in bytes */
 
-/* Parses a variable of the environment. Leaves *size unchanged if the variable is unset or empty. */
+/* Parses the value of an environment variable by parse(). Leaves *size unchanged if the variable is unset or empty. */
 static int bytes_parse(const char *variable, int (*parse)(const char *, uint64_t *), uint64_t *size)
 {
 	const char *text = environment_get(variable);
@@ -44,7 +44,10 @@ static int bytes_parse(const char *variable, int (*parse)(const char *, uint64_t
 	return 0;
 }
 
-/* Returns the default memory of a device: its share of half of the machine's memory, the usual size of /dev/shm. */
+/*
+ * Returns the default size of a device's memory: its share of half the machine's memory, as much as /dev/shm usually
+ * has.
+ */
 static uint64_t memory_usual(void)
 {
 	uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -142,7 +145,7 @@ static int owner_start(void)
 	return 0;
 }
 
-/* Maps host_state.alive, which a fork wipes. */
+/* Maps the int of host_state.alive in a page that a fork wipes, and sets it to 1. */
 static int alive_page_make(void)
 {
 	int *page = wiped_map(sizeof *page, PROT_READ | PROT_WRITE);
@@ -244,7 +247,7 @@ static int set_current(int ordinal)
 	return 0;
 }
 
-/* host_enter() returns the sticky error, which is of all devices. */
+/* Returns the sticky error, by host_enter(), because a sticky error is one of all devices. */
 static int check(int ordinal)
 {
 	(void)ordinal;

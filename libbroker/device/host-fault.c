@@ -28,7 +28,10 @@ static const char *const call_names[HOST_CALLS] = {
 	[HOST_GONE] = "gone",	      [HOST_UNREGISTER] = "unregister",
 };
 
-/* Failures to inject: count in the high 32 bits, errno in the low 32 bits. One word, so that both change together. */
+/*
+ * The failures still to be injected into each kind of call: their number in the high 32 bits, the errno in the low 32
+ * bits. One word, so that both change together.
+ */
 static _Atomic uint64_t due[HOST_CALLS];
 static atomic_bool sticky;
 
@@ -91,7 +94,7 @@ int host_sticky_error(void)
 			       0;
 }
 
-/* If a failure is to be injected into this call, counts it and returns its error. Otherwise returns 0. */
+/* If a failure is to be injected into this call, counts the failure and returns its error; else returns 0. */
 static int fault_take(enum host_call call)
 {
 	uint64_t word = atomic_load(&due[call]);

@@ -10,7 +10,7 @@
 /* Reports a violation, which is a bug of this process, and aborts the process. */
 _Noreturn void host_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Reports a violation that another process may have caused. Aborts this process unless host_state.lenient. */
+/* Reports a violation that another process may have caused, then aborts this process unless host_state.lenient. */
 void host_violation_of_others(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
@@ -23,9 +23,12 @@ int host_enter(enum host_call call);
 int host_enter_device(enum host_call call, int ordinal);
 
 bool host_sticky(void);
-int  host_sticky_error(void); /* 0, or -EIO with the error message set if a sticky error exists */
+/* returns -EIO, error message set, if a sticky error exists (host_make_sticky()); else 0 */
+int  host_sticky_error(void);
 
-/* Injects the failures of $GPUB_HOST_FAIL, whose value is `text` or NULL. -EINVAL with the error message set. */
+/*
+ * Injects the failures that $GPUB_HOST_FAIL lists. text: its value, or NULL. -EINVAL, error message set: another form.
+ */
 int host_faults_parse(const char *text);
 
 #endif

@@ -10,11 +10,11 @@
 
 #include "common/handle.h"
 
-/* Prefers writers. Otherwise host_gate_close() could wait for ever while other threads keep launching. */
+/* The lock prefers writers. Otherwise host_gate_close() could wait for ever while other threads keep launching. */
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of unfinished */
-static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* some device has no unfinished task any more */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `unfinished` */
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* broadcast when a device has no unfinished task any more */
 static uint64_t unfinished[DEVICE_MAX]; /* number of queued and running tasks of each device */
 
 void host_gate_pass(void)

@@ -19,7 +19,7 @@ void host_gate_open(void);
 /* Waits until all tasks that this process has queued on the device have ended. The caller has closed the gate. */
 void host_gate_drain(unsigned device);
 
-/* Count the tasks that were queued, and one task that has ended, for host_gate_drain(). */
+/* For host_gate_drain(): count `tasks` tasks that were queued on the device, and one task of it that has ended. */
 void host_gate_add(unsigned device, uint64_t tasks);
 void host_gate_finish(unsigned device);
 

@@ -31,15 +31,15 @@
 #include "host-trap.h"
 #include "host-watch.h"
 
-#define CLOSED_MAX 64 /* closed mappings at most whose addresses are kept reserved */
+#define CLOSED_MAX 64 /* number of closed mappings at most whose addresses are kept reserved */
 
-/* Closed mappings with reserved addresses (HOST_CLOSED), oldest first. Under host_state.lock. */
+/* List of the closed mappings with reserved addresses (HOST_CLOSED), oldest first. Under host_state.lock. */
 static struct host_region *closed;
 static unsigned closed_count;
 
 static atomic_bool closes_return, last_closes_return; /* set by host_do_not_wait() */
 
-/* Unmaps the memory at addresses of a mapping, and keeps the addresses reserved. False: the kernel has no memory. */
+/* Unmaps memory of a mapping, and keeps its addresses reserved. False: the kernel is short of memory. */
 static bool addresses_clear(uint8_t *at, uint64_t size)
 {
 	return mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == at;
@@ -62,8 +62,9 @@ static struct host_region *mapping_find(const struct device_handle *handle, unsi
 }
 
 /*
- * Maps the region's object at `address` or, if that is NULL, anywhere, between guard pages, where every access
- * faults. A fork does not copy the mapping, as with CUDA, because a child would keep the memory in use unnoticed.
+ * Maps the region's object at `address` or, if that is NULL, anywhere, between guard pages, where every access faults.
+ * MADV_DONTFORK keeps the mapping out of children, as with CUDA, because a child would keep the memory in use
+ * unnoticed.
  */
 static int region_map(struct host_region *region, uint8_t *address)
 {
@@ -87,9 +88,8 @@ static int region_map(struct host_region *region, uint8_t *address)
 
 /*
  * Opens an object (host_object_open()) with an open file of its own, and locks it shared as a sign that the object is
- * in use.
- * *size: in: the bytes that the object must have at least; out: its bytes. *file is the caller's, also after an
- * error.
+ * in use. *size: before the call, the bytes that the object must have at least; afterwards, the bytes that it has.
+ * *file: the open file, which the caller closes, also after an error.
  */
 static int object_open(const struct device_handle *handle, int descriptor, uint64_t *size, struct owned_fd *file)
 {
@@ -100,8 +100,8 @@ static int object_open(const struct device_handle *handle, int descriptor, uint6
 		return file->fd;
 	CRASH_POINT(object_opened);
 	/*
-	 * the lock only tells the owner at the release that the memory is in use; if the lock fails because another
-	 * process has locked the object, the object is mapped all the same
+	 * the lock only shows the owner, in release(), that the memory is in use; if it fails because another process
+	 * has locked the object, the object is mapped nevertheless
 	 */
 	(void)flock(file->fd, LOCK_SH | LOCK_NB);
 	if (fstat(file->fd, &st) || host_object_released(&st))
@@ -128,7 +128,7 @@ static int mapping_make(struct host_region *region, int descriptor, uint8_t *add
 	return rc;
 }
 
-/* Makes a new mapping of the memory, by memory->descriptor or, if that is -1, by the handle. */
+/* Makes a new mapping of the memory, by memory->descriptor or, if that is -1, by the handle. *ptr: its address. */
 static int mapping_new(const struct device_memory *memory, unsigned device, void **ptr)
 {
 	struct host_region *region = host_region_new(HOST_MAPPING, device, memory->size);
@@ -154,7 +154,7 @@ static int size_refuse(uint64_t size)
 	return error_set(-EINVAL, "%llu bytes are not what the handle's memory has", (unsigned long long)size);
 }
 
-/* Opens the handle on the device. If it is open there already, only counts the open, as CUDA does. */
+/* Opens the handle on the device. If the handle is open there already, only counts the open, as CUDA does. */
 static int open_locked(const struct device_handle *handle, unsigned device, uint64_t size, void **ptr)
 {
 	const struct device_memory memory = { .handle = *handle,
@@ -186,7 +186,7 @@ int host_open(int ordinal, const struct device_handle *handle, uint64_t size, vo
 	return rc;
 }
 
-/* Makes the mapping's memory writable. */
+/* Makes the memory of a read-only mapping writable. */
 static int access_allow(struct host_region *region)
 {
 	if (!region->writable && mprotect(region->base, region->size, PROT_READ | PROT_WRITE))
@@ -262,7 +262,7 @@ static struct host_region *mapping_at(unsigned device, const void *ptr)
 	return NULL;
 }
 
-/* Returns mapping_at(). Aborts if the mapping's kind of export has no views. what: the call, for the report. */
+/* As mapping_at(), but aborts if the mapping's kind of export has no views. what: the call, for the report. */
 static struct host_region *mapped_at(unsigned device, const void *ptr, const char *what)
 {
 	struct host_region *region = mapping_at(device, ptr);
@@ -288,7 +288,7 @@ static int chunk_map(const struct host_region *region, const struct host_chunk *
 	return -ENOMEM;
 }
 
-/* Opens a chunk and maps it at the end of the mapping. Under host_state.lock. */
+/* Opens a chunk by its descriptor and maps it at the end of the mapping. Call it under host_state.lock. */
 static int chunk_add(struct host_region *region, int descriptor, uint64_t size)
 {
 	struct host_chunk *chunks = realloc(region->chunks, (region->chunk_count + 1) * sizeof *chunks), *chunk;
@@ -316,7 +316,7 @@ static int chunk_add(struct host_region *region, int descriptor, uint64_t size)
 static int extend_locked(struct host_region *region, unsigned device, uint64_t offset, int descriptor, uint64_t size)
 {
 	if (offset < region->size && size <= region->size - offset) {
-		region->others |= 1ull << device; /* another open has mapped the chunk */
+		region->others |= 1ull << device; /* the chunk is mapped here already, by another open */
 		return 0;
 	}
 	if (offset != region->size || region->reserved < region->size || size > region->reserved - region->size)
@@ -341,7 +341,10 @@ int host_extend(int ordinal, void *base, uint64_t offset, int descriptor, uint64
 	return rc;
 }
 
-/* Memory is opened again by the descriptor of its first open. -ECONNRESET: the program has closed this descriptor. */
+/*
+ * Checks the descriptor of a mapping's object, by which the memory is opened a second time. -ECONNRESET: the program
+ * has closed the descriptor.
+ */
 static int file_check(const struct owned_fd *file)
 {
 	return owned_fd_stands(file) ? 0 : error_set(-ECONNRESET, "%s", OWNED_FD_LOST);
@@ -382,7 +385,7 @@ static int map_again_locked(const struct host_region *region, unsigned device, b
 		return rc;
 	made = host_region_find(*again);
 	rc = chunks_again(region, made);
-	if (rc) { /* no work uses the new mapping */
+	if (rc) { /* no work uses the new mapping, so it is ended without a wait */
 		host_region_remove(made);
 		host_region_destroy(made);
 	}
@@ -418,9 +421,9 @@ int host_make_writable(int ordinal, void *ptr)
 }
 
 /*
- * Closes a mapping. Unmaps its memory and keeps its addresses reserved, so that a later use of them faults
+ * Closes a mapping. Unmaps its memory and keeps its addresses reserved, so that a later use of the addresses faults
  * (host-trap.h) or fails in host_check_range(), and does not reach memory mapped there later. False: the addresses
- * could not be kept, and the region is freed. Under host_state.lock.
+ * could not be kept, and the region is freed. Call it under host_state.lock.
  */
 static bool mapping_end(struct host_region *region)
 {
@@ -436,7 +439,7 @@ static bool mapping_end(struct host_region *region)
 	return true;
 }
 
-/* A reset ends only mappings of some kinds of export (facts.md). */
+/* A reset ends only mappings whose kind of export has ends_at_reset (docs/facts.md). */
 void host_mappings_end(unsigned device)
 {
 	struct host_region *region;
@@ -450,7 +453,7 @@ void host_mappings_end(unsigned device)
 	}
 }
 
-/* Ends one open of a mapping, and closes the mapping with its last open. Under host_state.lock. */
+/* Ends one open of a mapping. If it was the last open, closes the mapping. Call it under host_state.lock. */
 static void mapping_close(struct host_region *region)
 {
 	if (--region->opens || !mapping_end(region))
@@ -460,7 +463,9 @@ static void mapping_close(struct host_region *region)
 		closed_drop(closed);
 }
 
-/* Ends one open of the mapping at ptr. Looks it up again, because the mapping may have ended during the wait. */
+/*
+ * Ends one open of the mapping at ptr. Looks the mapping up again, because it may have ended while host_close() waited.
+ */
 static void close_one(unsigned device, const void *ptr)
 {
 	struct host_region *region;
@@ -472,7 +477,10 @@ static void close_one(unsigned device, const void *ptr)
 	pthread_mutex_unlock(&host_state.lock);
 }
 
-/* Waits for all queued work on the device. Returns the sticky error, if any. The caller has closed the gate. */
+/*
+ * Waits for all queued work on the device. Returns the sticky error, or 0. The caller has closed the gate
+ * (host-gate.h).
+ */
 static int work_wait(unsigned device)
 {
 	host_gate_drain(device);
@@ -480,9 +488,9 @@ static int work_wait(unsigned device)
 }
 
 /*
- * Waits as CUDA does: each close, not only the last one of a handle, waits for all work that this process has queued
- * on any stream of the device, also for work after a wait. Meanwhile no thread can queue work. Does not wait for
- * other devices.
+ * Waits as CUDA does: each close, not only the last one of a handle, waits for all work that this process has queued on
+ * any stream of the device, also for work that is queued after a wait of a stream. Meanwhile no thread can queue work.
+ * Does not wait for work on other devices.
  */
 int host_close(int ordinal, void *ptr)
 {

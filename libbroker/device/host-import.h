@@ -17,7 +17,7 @@ int host_close(int ordinal, void *ptr);
 int host_unmap(int ordinal, void *ptr);
 int host_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
-/* At a reset of the device: ends its mappings whose kind of export ends_at_reset. Call it under host_state.lock. */
+/* At a reset of the device: ends its mappings whose kind of export has ends_at_reset. Call it under host_state.lock. */
 void host_mappings_end(unsigned device);
 
 #endif

@@ -18,7 +18,8 @@
 #define BLOCK_Z_MAX       64u
 #define GRID_X_MAX        0x7fffffffu
 #define GRID_YZ_MAX       65535u
-#define SHARED_MAX        (227u << 10) /* bytes for one block: the limit of an H200. Only the limit is modelled */
+/* bytes of shared memory for one block at most, as on an H200; it is not modelled */
+#define SHARED_MAX        (227u << 10)
 
 static int grid_check(const uint32_t grid[3])
 {
@@ -68,7 +69,7 @@ static int args_check(const struct host_kernel *kernel, void **args)
 	return 0;
 }
 
-/* Makes the task of a launch, with a copy of the arguments, which the caller may change once the launch returns. */
+/* Makes the task of a launch, with a copy of the arguments, which the program may change after the launch. */
 static int task_make(struct host_kernel *kernel, const gpub_launch_config *config, void **args, struct host_task **made)
 {
 	struct host_task *task;

@@ -5,11 +5,11 @@
  * Owns a POSIX shm object or a memfd (host-object.c) for each allocation, and the count of used bytes. The owner does
  * not map the objects: its pointer is a reserved address that names the allocation, and any access there faults.
  *
- * The owner and each importer (host-import.c) have an open file of the object of their own. An importer locks it
- * shared, by flock(2), until it closes the memory. release() tries to lock the object exclusively, and so finds out
- * whether an importer still has it. The lock has no other meaning: any process that can open the object can lock it,
- * so an importer maps the object also if it does not get the lock. Importers recognise released memory by a mark that
- * only the owner can set (host_object_unlink()).
+ * The owner and each importer (host-import.c) have an open file of the object of their own. An importer locks the
+ * object shared, by flock(2), until it closes the memory. release() tries to lock the object exclusively, and so finds
+ * out whether an importer still has the object open. Any process that can open the object can lock it. So an importer
+ * maps the object even if it does not get the lock. Importers recognise released memory by a mark that only the owner
+ * can set (host_object_unlink()).
  */
 #include "host-memory.h"
 
@@ -31,9 +31,9 @@
 #include "host-quarantine.h"
 #include "host-state.h"
 
-#define FRESH_BYTE 0xA5 /* fills new memory, so that a missing zero() is noticed */
+#define FRESH_BYTE 0xA5 /* the value that bytes of new memory have, so that a missing zero() is noticed */
 
-static uint64_t used[DEVICE_MAX]; /* allocated bytes of each device, under host_state.lock */
+static uint64_t used[DEVICE_MAX]; /* number of allocated bytes of each device; under host_state.lock */
 
 static void owner_check(const char *what)
 {
@@ -136,7 +136,7 @@ refund:
 	return rc;
 }
 
-/* Stores the device's allocation that contains ptr. -EINVAL: there is none. Under host_state.lock. */
+/* Stores the device's allocation that contains ptr. -EINVAL: no allocation does. Call it under host_state.lock. */
 static int allocation_at(unsigned device, const void *ptr, struct host_region **found)
 {
 	struct host_region *region = host_region_find(ptr);
@@ -222,7 +222,7 @@ static void release_check(const void *ptr)
 }
 
 /*
- * Whether no importer has the allocation's object open; otherwise reports a violation of others. host_object_unlink()
+ * Whether no importer has the allocation's object open. If one has, reports a violation of others. host_object_unlink()
  * was called before, so no importer can open the object later.
  */
 static bool is_unused(const struct host_region *region)
@@ -249,13 +249,13 @@ static int release_locked(unsigned device, void *ptr)
 	used[device] -= region->size;
 	if (unused && host_quarantine_put(region))
 		return 0;
-	/* an importer that still has the object may change the poison, so the object is not put into the quarantine */
+	/* not for the quarantine, because an importer that still has the object open could change the poison */
 	host_region_remove(region);
 	host_region_destroy(region);
 	return 0;
 }
 
-/* Waits for this process's work on the device, as cudaFree() does, so that none of it counts as a late write. */
+/* Waits for this process's work on the device, as cudaFree() does, so that this work does not count as a late write. */
 int host_release(int ordinal, void *ptr)
 {
 	int rc, device = host_enter_device(HOST_RELEASE, ordinal);
@@ -272,7 +272,7 @@ int host_release(int ordinal, void *ptr)
 	return rc;
 }
 
-/* Always finds that the work has ended: streams are threads of the process, which end with it. */
+/* Always answers that the work has ended, because streams are threads of the process, and end with it. */
 int host_gone(pid_t pid, bool mps)
 {
 	(void)pid;

@@ -34,11 +34,12 @@ struct host_module {
 	struct host_module *next;
 	void               *object;
 	struct host_kernel *kernels;
-	uint64_t            references; /* number of references to its kernels */
+	uint64_t            references; /* number of references to the module's kernels (host_kernel_hold()) */
 	atomic_bool         loaded[DEVICE_MAX];
 };
 
-static struct host_module *modules; /* under host_state.lock, like all fields of modules that are not atomic */
+/* list of the open modules; the list, and all members of modules that are not atomic, are under host_state.lock */
+static struct host_module *modules;
 static pthread_cond_t unreferenced = PTHREAD_COND_INITIALIZER;
 static atomic_uint late_loads, loads_waiting;
 
@@ -85,8 +86,8 @@ static struct host_module *module_find(const void *handle)
 }
 
 /*
- * Loads the module on the device: waits for all work queued there. Meanwhile no thread can queue work. The caller
- * makes sure that the module is not unloaded.
+ * Loads the module on the device, which only waits for all work queued there. Meanwhile no thread can queue work. The
+ * caller makes sure that the module is not unloaded.
  */
 static void load_on(struct host_module *module, unsigned device)
 {
@@ -140,7 +141,10 @@ unsigned host_loads_waiting(void)
 	return atomic_load(&loads_waiting);
 }
 
-/* Loads the object at path. Adds "./" to a path without '/', which dlopen() would search in system directories. */
+/*
+ * Loads the shared object at `path`. Adds "./" to a path without '/', because dlopen() would search system directories
+ * for it.
+ */
 static void *object_load(const char *path)
 {
 	char *local;
@@ -202,7 +206,10 @@ static const gpub_host_kernel *twin_find(const struct host_module *module, const
 	return twin && twin->run ? twin : NULL;
 }
 
-/* Returns the record of a kernel, and makes the record at the first look-up. NULL: no memory. Under host_state.lock. */
+/*
+ * Returns the struct host_kernel of a twin, which is made at the first look-up. NULL, error message set: no memory.
+ * Call it under host_state.lock.
+ */
 static struct host_kernel *kernel_record(struct host_module *module, const gpub_host_kernel *twin)
 {
 	struct host_kernel *kernel;
@@ -295,7 +302,7 @@ static void module_free(struct host_module *module)
 	free(module);
 }
 
-/* Removes the module from the list first, so that no new launch finds it, then waits for the launches in flight. */
+/* Removes the module from `modules`, so that no new launch finds it, then waits for the launches in progress. */
 int host_module_unload(void *handle)
 {
 	struct host_module *module;

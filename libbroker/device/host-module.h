@@ -12,9 +12,9 @@ struct host_kernel {
 	struct host_kernel     *next;
 	struct host_module     *module;
 	const gpub_host_kernel *twin;
-	unsigned                count;                    /* number of parameters */
-	size_t                  offset[GPUB_HOST_PARAMS]; /* of each parameter in host_task.params: multiples of 16 */
-	size_t                  bytes;                    /* of all parameters in host_task.params */
+	unsigned                count;                    /* number of the kernel's parameters */
+	size_t                  offset[GPUB_HOST_PARAMS]; /* offset, in host_task.params, of each: a multiple of 16 */
+	size_t                  bytes;                    /* bytes of all parameters in host_task.params together */
 };
 
 int host_module_load(const char *path, void **module);
@@ -23,11 +23,16 @@ int host_module_kernel(void *module, const char *symbol, void **kernel);
 int host_module_managed(void *module, const char *symbol, void **ptr, size_t *size);
 int host_module_unload(void *module);
 
-/* Take and drop a reference to a kernel. Unloading its module waits for the drop. -EINVAL: it was unloaded before. */
+/*
+ * Take and drop a reference to a kernel. Unloading its module waits until all references are dropped. -EINVAL, error
+ * message set: the module was unloaded before.
+ */
 int  host_kernel_hold(struct host_kernel *kernel);
 void host_kernel_drop(struct host_kernel *kernel);
 
-/* Before a launch: loads the kernel's module on the device, if it is not loaded there. The caller has a reference. */
+/*
+ * For a launch: loads the kernel's module on the device, unless it is loaded. The caller has a reference to the kernel.
+ */
 void host_kernel_load(const struct host_kernel *kernel, unsigned device);
 
 /* At a reset of the device: marks all modules as not loaded there. Call it under host_state.lock. */

@@ -33,14 +33,18 @@
 
 #define SHM   "/dev/shm"
 #define CHUNK 16384 /* bytes of one read or write at most */
-#define TRIES 10    /* attempts to make and lock the directory, which others may remove in between */
+#define TRIES 10    /* attempts to make and lock the directory, which other processes may remove in between */
 
 static char prefix[HOST_PREFIX_MAX + 1] = "/gpubroker.mem";
-static bool shared; /* other users can open objects (host_share_memory()) */
-static int  kept = -1; /* descriptor of the locked directory; -1: not kept, and removed with its last object */
+static bool shared; /* processes of other users can open the objects (host_share_memory()) */
+/*
+ * descriptor of the objects' directory, which is locked; -1: the directory is not locked, and removed with its last
+ * object
+ */
+static int  kept = -1;
 static bool renewed;   /* the directory was made again since the last host_restore_directory() */
 
-/* Lock of the directory, kept and renewed, which device threads also use. No other lock is taken under this one. */
+/* Protects the directory, `kept` and `renewed`, which device threads also use. No other lock is taken under it. */
 static pthread_mutex_t directory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- handles and names ---- */
@@ -85,7 +89,7 @@ bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SI
 	return true;
 }
 
-/* Makes a new random handle. The handle of a memfd has no prefix, because no file in /dev/shm has its name. */
+/* Makes a new random handle. The handle of a memfd has no prefix, because it names no file in /dev/shm. */
 static int handle_make(struct device_handle *handle, const struct export *export)
 {
 	memset(handle, 0, sizeof *handle);
@@ -96,7 +100,10 @@ static int handle_make(struct device_handle *handle, const struct export *export
 	return 0;
 }
 
-/* Whether name is PREFIX.mem/<32 hexadecimal digits>, with what /proc adds to the name of an unlinked file. */
+/*
+ * Whether `name` ends as the path of an object, in .mem/ and 32 hexadecimal digits, before the " (deleted)" that /proc
+ * adds for an unlinked file.
+ */
 static bool name_is_memory(const char *name, size_t length)
 {
 	static const char gone[] = " (deleted)";
@@ -118,7 +125,7 @@ static bool name_is_memory(const char *name, size_t length)
 #define MEMFD_NAME (sizeof MEMFD + 2 * HOST_RANDOM_SIZE)
 #define MEMFD_LINK "/memfd:" /* prefix of a memfd's name in /proc/PID/fd */
 
-/* handle: NULL: stores the prefix of all names. */
+/* Stores the name of the memfd that the handle is for. handle NULL: stores the text with which all such names begin. */
 static void memfd_name(const struct device_handle *handle, char name[MEMFD_NAME])
 {
 	const uint8_t *random = handle ? handle->bytes + HOST_PREFIX_MAX + 1 : NULL;
@@ -128,7 +135,7 @@ static void memfd_name(const struct device_handle *handle, char name[MEMFD_NAME]
 		length += sprintf(name + length, "%02x", random[i]);
 }
 
-/* Opens the memfd again: returns a descriptor of a new open file, which has locks of its own. */
+/* Opens the file of the memfd `fd` again. Returns a descriptor of a new open file, which has flocks of its own. */
 static int memfd_reopen(int fd)
 {
 	char path[sizeof "/proc/self/fd/" + 11];
@@ -149,7 +156,7 @@ static int memfd_make(struct host_region *region)
 	owned_fd_take(&region->file, memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (region->file.fd < 0)
 		return error_set(-errno, "host device: no memory object could be made: %m");
-	/* processes of other users open the memfd again by /proc, which checks its mode */
+	/* processes of other users open the memfd again by /proc, where its mode is checked */
 	if (shared && fchmod(region->file.fd, 0666))
 		return error_set(-errno, "host device: a memory object cannot be shared: %m");
 	region->descriptor = memfd_reopen(region->file.fd);
@@ -184,7 +191,8 @@ static int memfd_open(const struct device_handle *handle, int descriptor)
 /* ---- objects ---- */
 
 /*
- * Allocates the object's pages now, because a later access to a page for which there is no memory would raise SIGBUS.
+ * Allocates all pages of the object now, because a later access to a page for which there is no memory would raise
+ * SIGBUS.
  */
 static int object_reserve(const struct host_region *region)
 {
@@ -207,8 +215,8 @@ static int object_reserve(const struct host_region *region)
 }
 
 /*
- * Makes the directory. Returns 1, or 0 if it exists already. -EEXIST: another file has the path, or the directory has
- * another owner or mode, because any user can make files in /dev/shm.
+ * Makes the objects' directory. Returns 1, or 0 if the directory exists already. -EEXIST: a file has the path that is
+ * not a directory, or another user's, or has another mode. Any user can make files in /dev/shm.
  */
 static int directory_make(const char *path)
 {
@@ -222,7 +230,7 @@ static int directory_make(const char *path)
 	return 0;
 }
 
-/* Whether the path leads to fd's file. */
+/* Whether `path` still leads to the file that is open as `fd`. */
 static bool leads_to(const char *path, int fd)
 {
 	struct stat own, named;
@@ -231,8 +239,8 @@ static bool leads_to(const char *path, int fd)
 }
 
 /*
- * Makes and locks the directory, and returns its descriptor. -EAGAIN: another broker has removed the directory
- * meanwhile as a leftover of a dead process.
+ * Makes the objects' directory, if there is none, and locks it. Returns its descriptor. -EAGAIN: another broker has
+ * removed the directory meanwhile, as a leftover of a dead process.
  */
 static int directory_lock_once(const char *path)
 {
@@ -258,7 +266,7 @@ static int directory_lock_once(const char *path)
 	return rc;
 }
 
-/* Makes and locks the directory, in up to TRIES attempts, and sets kept. Under directory_lock. */
+/* Makes and locks the objects' directory, in up to TRIES attempts, and sets `kept`. Call it under directory_lock. */
 static int directory_hold(const char *path)
 {
 	int fd = -EAGAIN;
@@ -276,7 +284,8 @@ static int directory_hold(const char *path)
 }
 
 /*
- * Makes the directory again if it was removed, and sets renewed: its objects were removed, too. Under directory_lock.
+ * Makes the kept directory again if it was removed, with all objects in it, and sets `renewed` then. Call it under
+ * directory_lock.
  */
 static int directory_restore(const char *path)
 {
@@ -289,7 +298,10 @@ static int directory_restore(const char *path)
 	return rc;
 }
 
-/* Called early, because another user who makes a file with this path first would keep the broker from making memory. */
+/*
+ * The broker calls this early, because another user who makes a file with the directory's path first would keep the
+ * broker from making memory.
+ */
 int host_keep_directory(void)
 {
 	char path[sizeof SHM + HOST_PREFIX_MAX];
@@ -355,7 +367,7 @@ static int object_open(const char *name)
 	return fd;
 }
 
-/* Removes an object's name, and the directory with its last object unless the directory is kept. */
+/* Removes the file of an object. Unless the directory is kept, also removes the directory if it is empty now. */
 static void object_remove(const char *name)
 {
 	char path[HOST_NAME_SIZE];
@@ -369,7 +381,8 @@ static void object_remove(const char *name)
 }
 
 /*
- * Makes a memfd with all its pages, whose size is sealed. After an error, the caller closes the region's descriptors.
+ * Makes the region's memfd with all its pages, and seals its size. After an error, the caller closes the region's
+ * descriptors.
  */
 static int memfd_create_whole(struct host_region *region)
 {
@@ -414,8 +427,9 @@ int host_object_create(struct host_region *region)
 }
 
 /*
- * Returns the error for an object whose file does not exist. The owner's directory exists as long as it has objects.
- * So if the directory is missing, this process has another /dev/shm, as in a container, or the owner has ended.
+ * Returns the error for an object whose file `name` does not exist. The owner's directory exists as long as the owner
+ * has objects. So if the directory is missing, this process has another /dev/shm, as in a container, or the owner has
+ * ended.
  */
 static int object_missing(const char *name)
 {
@@ -449,8 +463,8 @@ int host_object_open(const struct device_handle *handle, int descriptor)
 }
 
 /*
- * Marks the object as released by removing all access rights, which only the owner can do. The mark is needed besides
- * the removal of the name, because a memfd has no name, and an importer may have opened a file just before.
+ * Marks the object as released by a file mode without any rights, which only the owner can set. The removal of the name
+ * is not enough, because a memfd has no name, and because an importer may have opened a file just before.
  */
 void host_object_unlink(struct host_region *region)
 {
@@ -458,7 +472,10 @@ void host_object_unlink(struct host_region *region)
 
 	(void)fchmod(region->file.fd, 0);
 	if (region->descriptor >= 0) {
-		/* all importers share this open file, and one of them may have locked it and kept it open */
+		/*
+		 * all importers share this open file; unlock it, because one of them may have locked it and kept it
+		 * open
+		 */
 		flock(region->descriptor, LOCK_UN);
 		close(region->descriptor);
 	}
@@ -504,12 +521,12 @@ int host_object_fill(const struct host_region *region, uint64_t from, uint64_t s
 	return 0;
 }
 
-/* Returns the index of the first byte that differs from `byte`, or size. */
+/* Returns the index of the first of the `size` bytes that differs from `byte`, or `size` if none differs. */
 static size_t first_other(const uint8_t *bytes, size_t size, uint8_t byte)
 {
 	size_t at = 0;
 
-	/* if the bytes equal themselves shifted by one byte, all of them equal the first one */
+	/* if the bytes equal themselves shifted by one byte, they all equal the first byte */
 	if (bytes[0] == byte && !memcmp(bytes, bytes + 1, size - 1))
 		return size;
 	while (bytes[at] == byte)
@@ -531,7 +548,7 @@ uint64_t host_object_compare(const struct host_region *region, uint64_t from, ui
 		if (got < 0)
 			return size; /* bytes that cannot be read count as equal */
 		if (!got)
-			return at; /* the object was truncated just now */
+			return at; /* a process has truncated the object meanwhile */
 		same = first_other(chunk, (size_t)got, byte);
 		at += same;
 		if (same < (size_t)got)
@@ -550,7 +567,10 @@ static bool close_if_memory(int descriptor, const char *target)
 	return true;
 }
 
-/* Finds the objects by /proc, because another thread may have been changing the table of regions during the fork. */
+/*
+ * Finds the objects by the names of open files in /proc, because another thread may have been changing the table of
+ * regions during the fork.
+ */
 void host_close_inherited(void)
 {
 	descriptors_each(close_if_memory);

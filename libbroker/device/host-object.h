@@ -13,7 +13,7 @@
 #define HOST_RANDOM_SIZE 16 /* random bytes in an object's name, which are 2 hexadecimal digits each */
 #define HOST_NAME_SIZE   (sizeof("/dev/shm") + HOST_PREFIX_MAX + 1 + 2 * HOST_RANDOM_SIZE)
 
-/* Stores the path of the object's file in `name`. False: the handle is not that of a file of the host device. */
+/* Stores the path of the file that the handle names in `name`. False: the handle is not that of a file in /dev/shm. */
 bool host_object_name(const struct device_handle *handle, char name[HOST_NAME_SIZE]);
 
 /*
@@ -25,25 +25,25 @@ int  host_object_create(struct host_region *region);
 /* Removes the name of the owner's object and marks it as released, so that it cannot be opened any more. */
 void host_object_unlink(struct host_region *region);
 
-/* Whether host_object_unlink() was called for the object. object: result of fstat(2). */
+/* Whether host_object_unlink() was called for the object. object: what fstat(2) stored for it. */
 bool host_object_released(const struct stat *object);
 
 /*
- * Opens an object for an importer. Returns an open file of its own, by the handle or, if descriptor is not -1, by the
- * descriptor, which must be that of the handle's object. handle: NULL: the descriptor may be that of any memory of a
- * host device. Negative errno with the error message set.
+ * Opens an object for an importer, by the handle or, if descriptor is not -1, by the descriptor, which must be that of
+ * the handle's object. If handle is NULL, the descriptor may be that of any memory of a host device. Returns a
+ * descriptor of a new open file, or a negative errno with the error message set.
  */
 int host_object_open(const struct device_handle *handle, int descriptor);
 
-/* Returns false, and reports a violation of others, if the object's size was changed. */
+/* Whether the object still has its size. If not, reports a violation of others. False also if fstat(2) fails. */
 bool host_object_whole(const struct host_region *region);
 
 /* Sets `size` bytes of the object from offset `from` on to `byte`. */
 int host_object_fill(const struct host_region *region, uint64_t from, uint64_t size, int byte);
 
 /*
- * Returns how many bytes from offset `from` on equal `byte`: `size` if all do, or if the object cannot be read. Bytes
- * after the object's end do not count as equal.
+ * Returns how many of the object's `size` bytes from offset `from` on, up to the first other one, equal `byte`. Returns
+ * `size` also if the object cannot be read. Bytes after the object's end do not count as equal.
  */
 uint64_t host_object_compare(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte);
 

@@ -21,18 +21,23 @@
 #include "host-region.h"
 #include "host-state.h"
 
-/* Rules for the mappings that contain a registered page, with their flags in VmFlags of /proc/PID/smaps. */
+/* Rules for the memory mappings that contain a registered page. */
 enum page_rule { PAGE_SHARED, PAGE_WRITABLE, PAGE_NOT_FORKED, PAGE_RULES };
 
 static const struct {
+	/* the flag, in VmFlags of /proc/PID/smaps, of a mapping that keeps the rule; text for reports */
 	const char *flag, *what;
 } page_rules[PAGE_RULES] = {
-	[PAGE_SHARED] = { " ms", "MAP_SHARED" }, /* "ms" (may share): "sh" is missing if the descriptor is read-only */
+	/* "ms" (may share), because "sh" is missing if the descriptor is read-only */
+	[PAGE_SHARED] = { " ms", "MAP_SHARED" },
 	[PAGE_WRITABLE] = { " wr", "writable" },
 	[PAGE_NOT_FORKED] = { " dc", "MADV_DONTFORK: a fork would move it while the device writes it" },
 };
 
-/* Returns the first rule that a mapping in the range breaks; PAGE_RULES: none, or /proc is missing. */
+/*
+ * Returns the first rule that a mapping in the `size` bytes at `page` breaks. PAGE_RULES: none is broken, or /proc is
+ * missing.
+ */
 static enum page_rule page_rule_broken(const uint8_t *page, size_t size, bool writable)
 {
 	FILE *smaps = fopen("/proc/self/smaps", "re");
@@ -131,7 +136,7 @@ static int page_remove(const void *page)
 	return rc;
 }
 
-/* Waits as host_close() does, but for the work on all devices. */
+/* Waits as host_close() does, but for the work on all host devices. */
 int host_page_unregister(void *page)
 {
 	int rc = host_enter(HOST_UNREGISTER);

@@ -2,10 +2,10 @@
 /*
  * host-quarantine.c - see host-quarantine.h
  *
- * Owns the released regions, oldest first. Their objects stay open and are filled with poison, so that a late write
- * by another process, which still maps the object, changes the poison. A region is checked when it is evicted, when a
- * test asks for a check, and when the owner exits. Only both ends of a large object keep poison. The middle is a hole
- * without memory: a late write there makes pages that are not zero.
+ * Owns the released regions, oldest first. Their objects stay open and are filled with poison, so that a late write by
+ * another process, which still maps the object, changes the poison. A region is checked when it is evicted, when a test
+ * asks for a check, and when the owner exits. Only both ends of a large object have poison. Its middle is a hole
+ * without memory, where a late write makes pages that are not zero.
  */
 #include "host-quarantine.h"
 
@@ -22,11 +22,11 @@
 #define POISON      0xDB
 #define WHOLE_MAX   (16ull << 20) /* bytes: an object of up to this size keeps all of its memory */
 #define END_SIZE    (1ull << 20)  /* bytes of memory that a larger object keeps at each end */
-#define OBJECTS_MAX 16            /* objects in the quarantine at most */
+#define OBJECTS_MAX 16            /* number of regions in the quarantine at most */
 
-static struct host_region *oldest; /* list of the regions in the quarantine */
-static unsigned objects; /* number of regions */
-static uint64_t bytes;   /* kept_bytes() of all regions */
+static struct host_region *oldest; /* list of the regions in the quarantine, oldest first */
+static unsigned objects; /* length of the list `oldest` */
+static uint64_t bytes;   /* sum of kept_bytes() over the list `oldest` */
 
 /* Returns the bytes of memory that the region's object keeps in the quarantine. */
 static uint64_t kept_bytes(const struct host_region *region)
@@ -54,7 +54,7 @@ static int poison(const struct host_region *region)
 	return rc;
 }
 
-/* Whether all bytes of the range equal `byte`. Otherwise reports the first byte that differs. */
+/* Whether the `size` bytes of the object from `from` on equal `byte`. If not, reports the first byte that differs. */
 static bool range_verify(const struct host_region *region, uint64_t from, uint64_t size, uint8_t byte)
 {
 	uint64_t at = host_object_compare(region, from, size, byte);
@@ -67,7 +67,10 @@ static bool range_verify(const struct host_region *region, uint64_t from, uint64
 	return false;
 }
 
-/* Whether no page of the hole was written. Reads only pages that have memory: reading others would allocate them. */
+/*
+ * Whether no page in the hole of a large region was written. If one was, reports it. Reads only pages that have memory,
+ * because reading other pages would allocate them.
+ */
 static bool hole_verify(const struct host_region *region)
 {
 	off_t end = (off_t)(region->size - END_SIZE), hole;
@@ -84,7 +87,7 @@ static bool hole_verify(const struct host_region *region)
 	return true;
 }
 
-/* Reports a late write to the region, at most once. */
+/* Checks the region for late writes, and reports the first one that it finds. */
 static void verify(const struct host_region *region)
 {
 	if (!host_object_whole(region))
@@ -95,7 +98,7 @@ static void verify(const struct host_region *region)
 		range_verify(region, region->size - END_SIZE, END_SIZE, POISON);
 }
 
-/* Checks and frees the oldest region. */
+/* Checks the oldest region in the quarantine for late writes, and frees it. */
 static void evict(void)
 {
 	struct host_region *region = oldest;

@@ -11,15 +11,15 @@
 #include "host-region.h"
 
 /*
- * Fills the region with poison and puts it into the quarantine, which owns the region from then on. False: the region
- * cannot be filled or is too large, and stays the caller's.
+ * Fills the memory of a released region with poison and puts the region into the quarantine, which owns it from then
+ * on. False: the memory cannot be filled or is too large, and the region stays the caller's.
  */
 bool host_quarantine_put(struct host_region *region);
 
 /* Checks and frees all regions in the quarantine. False: the quarantine was empty. */
 bool host_quarantine_flush(void);
 
-/* Fills a region with `byte`: all of a small region, both ends of a large one. */
+/* Fills the memory of a region with `byte`: all of a small region, both ends of a large one (over 16 MiB). */
 int host_quarantine_fill(const struct host_region *region, int byte);
 
 #endif

@@ -20,7 +20,10 @@
 #include "host-fault.h"
 #include "host-state.h"
 
-/* The regions, sorted by base. They never overlap. table_room: number of entries for which there is memory. */
+/*
+ * The array of all regions, sorted by base. Regions never overlap. table_room: number of entries for which the array
+ * has room.
+ */
 static struct host_region **table;
 static size_t table_count, table_room;
 
@@ -83,7 +86,7 @@ int host_region_add(struct host_region *region)
 
 	if (rc)
 		return rc;
-	/* on an overlap, the old memory was unmapped, because the kernel never maps new memory over mapped memory */
+	/* if regions overlap, the old memory was unmapped, because the kernel maps no new memory over mapped memory */
 	if (host_region_overlapping(region->base, region->size))
 		host_violation("memory at %p was unmapped while the device still used or had registered it",
 			       (void *)region->base);

@@ -15,7 +15,7 @@ struct host_state host_state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 _Thread_local int host_ordinal;
 
-/* Does not compare getpid(), because pids are reused: a child's child could have the pid of the first process. */
+/* Does not compare the pid, because pids are reused: a child's child could have the pid of the first process. */
 bool host_forked(void)
 {
 	return atomic_load(&host_state.started) && *host_state.alive != 1;

@@ -25,14 +25,14 @@
 #include "host-gate.h"
 #include "host-state.h"
 
-#define DELAY_MAX_US 200     /* longest seeded delay before a task */
-#define ASK_NS       1000000 /* time between two calls of over() */
+#define DELAY_MAX_US 200     /* longest seeded delay before a task, in microseconds */
+#define ASK_NS       1000000 /* time between two calls of over(), in nanoseconds */
 
 int (*host_capture)(const struct host_stream *stream, struct host_task *list, enum host_use use);
 
-static struct host_stream *streams; /* the streams that were made and not destroyed; under host_state.lock */
+static struct host_stream *streams; /* list of the streams that were made and not destroyed; under host_state.lock */
 static struct host_stream *defaults[DEVICE_MAX]; /* default stream of each device; NULL: not used yet */
-static uint64_t serial; /* number of streams made so far, for their random delays */
+static uint64_t serial; /* number of streams made so far, which with the seed gives a stream's random delays */
 
 /* ---- the stream's thread ---- */
 
@@ -44,7 +44,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
-/* Delays the stream's next task at random, so that the order among streams depends on the seed. */
+/* Delays the stream's next task at random, by the seed, so that tests can try other orders among streams. */
 static void seeded_delay(struct host_stream *stream)
 {
 	uint64_t random = next_random(&stream->random) >> 16;
@@ -60,7 +60,10 @@ static void seeded_delay(struct host_stream *stream)
 	}
 }
 
-/* Waits for the next task and removes it from the queue. NULL: the stream was destroyed and its queue is empty. */
+/*
+ * Waits for the stream's next task, and removes it from the queue. NULL: the stream was destroyed and its queue is
+ * empty.
+ */
 static struct host_task *stream_take(struct host_stream *stream)
 {
 	struct host_task *task;
@@ -106,7 +109,7 @@ static void *stream_main(void *argument)
 	return NULL;
 }
 
-/* Starts the stream's thread, which has a reference of its own. Under the stream's lock. */
+/* Starts the stream's thread, which has a reference to the stream. Call it under stream->lock. */
 static int stream_run(struct host_stream *stream)
 {
 	pthread_t thread;
@@ -154,7 +157,7 @@ void host_stream_put(struct host_stream *stream)
 	free(stream);
 }
 
-/* Returns the stream with this handle, or NULL with the error message set. Under host_state.lock. */
+/* Returns the stream with this handle, or NULL with the error message set. Call it under host_state.lock. */
 static struct host_stream *stream_find(const void *handle)
 {
 	struct host_stream *stream;
@@ -239,7 +242,8 @@ void host_stream_destroy(void *handle)
 }
 
 /*
- * Removes a stream of the device, the default stream last, and returns it. NULL: none is left. Under host_state.lock.
+ * Removes a stream of the device from its list, the default stream last, and returns it. NULL: the device has no stream
+ * any more. Call it under host_state.lock.
  */
 static struct host_stream *stream_of_device(unsigned device)
 {
@@ -270,7 +274,8 @@ void host_streams_end(unsigned device)
 /* ---- waiting for a stream ---- */
 
 /*
- * Waits for ASK_NS, or until a task has ended, then returns over(). Called with the stream's lock, dropped meanwhile.
+ * Waits for ASK_NS, or until a task has ended, then returns the result of over(). Call it under stream->lock, which is
+ * released during over().
  */
 static int sync_ask(struct host_stream *stream, int (*over)(void *), void *context)
 {
@@ -288,7 +293,7 @@ static int sync_ask(struct host_stream *stream, int (*over)(void *), void *conte
 	return verdict;
 }
 
-/* Waits for the tasks that are queued now, or until over() ends the wait. Under the stream's lock. */
+/* Waits until the tasks that are queued now have ended, or over() ends the wait. Call it under stream->lock. */
 static int sync_locked(struct host_stream *stream, int (*over)(void *), void *context)
 {
 	uint64_t until = stream->queued;
@@ -333,7 +338,7 @@ int host_stream_sync(void *handle)
 
 /* ---- queueing ---- */
 
-/* Queues the tasks of the list, and starts the stream's thread if it has none. Under the stream's lock. */
+/* Queues the tasks of the list, and starts the stream's thread if it has none. Call it under stream->lock. */
 static int queue_locked(struct host_stream *stream, struct host_task *list)
 {
 	struct host_task **end = &list;
@@ -366,7 +371,10 @@ static int list_check(const struct host_stream *stream, unsigned device, const s
 	return rc;
 }
 
-/* Checks and queues the list. Returns 0 if the list was taken over. The caller has passed the gate. */
+/*
+ * Checks and queues the tasks of the list. Returns 0 if it has taken over the list; else the caller frees the list. The
+ * caller has called host_gate_pass().
+ */
 static int list_queue(struct host_stream *stream, unsigned device, struct host_task *list, enum host_use use)
 {
 	int rc = list_check(stream, device, list);
@@ -397,7 +405,7 @@ int host_stream_submit(void *handle, unsigned device, struct host_task *list, en
 	return rc;
 }
 
-/* Queues one task for each word: all of them, or after an error none. */
+/* Queues one task for each word, or after an error no task. */
 static int words_submit(void *handle, enum host_task_kind kind, const struct device_word *words, unsigned count)
 {
 	struct host_task *list = NULL, *task;
@@ -438,7 +446,10 @@ int host_stream_wait(void *handle, const uint64_t *word, uint64_t value)
 	return host_stream_wait_many(handle, &(struct device_word){ (uint64_t *)word, value }, 1);
 }
 
-/* If the second submit fails, the other stream keeps a mark for which no stream waits, which does no harm. */
+/*
+ * If the second host_stream_submit() fails, `other` keeps a HOST_TASK_MARK for which no stream waits, which does no
+ * harm.
+ */
 int host_stream_after(void *handle, void *other)
 {
 	struct host_task *mark, *after;

@@ -15,14 +15,14 @@ struct host_stream {
 	struct host_stream     *next;
 	unsigned                device;
 	struct host_connection *connection;
-	uint64_t                resets; /* host_state.resets of the device when the stream was made */
+	uint64_t                resets; /* host_state.resets of the device at the time when the stream was made */
 	uint64_t                random; /* state of the stream's random delays */
-	bool                    is_default; /* the legacy default stream of its device */
+	bool                    is_default; /* the stream is the legacy default stream of its device */
 	atomic_uint             references;
-	pthread_mutex_t         lock; /* of the fields below */
-	pthread_cond_t          work, done; /* a task was queued, or ending was set; a task has ended */
-	struct host_task       *head, **tail; /* queue of the tasks that have not begun */
-	uint64_t                queued, finished; /* numbers of tasks since the stream was made */
+	pthread_mutex_t         lock; /* protects the members below */
+	pthread_cond_t          work, done; /* work: a task was queued, or `ending` was set; done: a task has ended */
+	struct host_task       *head, **tail; /* queue of the tasks that have not begun to run */
+	uint64_t                queued, finished; /* how many tasks were queued, and have ended, on the stream so far */
 	bool                    running; /* the stream has a thread */
 	bool                    ending;  /* the stream was destroyed; its thread ends after the queued tasks */
 };
@@ -48,14 +48,14 @@ int  host_copy(void *stream, void *dst, const void *src, uint64_t size);
 /* How a call on a stream behaves if the stream is being captured into a graph. */
 enum host_use {
 	HOST_RECORDED, /* the call becomes part of the graph */
-	HOST_REFUSED,  /* the call checks first, fails, and leaves the capture valid */
-	HOST_UNASKED,  /* the call does not check, and so invalidates the capture */
+	HOST_REFUSED,  /* the call checks for a capture first, fails, and leaves the capture valid */
+	HOST_UNASKED,  /* the call does not check for a capture, and so invalidates it */
 };
 
 /*
- * Hook of tests, which model captures; a program cannot capture a stream of the host device. NULL: no captures.
- * Called under the stream's lock with the tasks to queue, or with a NULL list before a wait for the stream. Returns 0
- * to go on, 1 if the hook has taken over the tasks into its graph, or a negative errno.
+ * A function that tests set, to model captures; a program cannot capture a stream of the host device. NULL: there are
+ * no captures. Called under the stream's lock with the tasks to queue, or with a NULL list before a wait for the
+ * stream. Returns 0 to go on, 1 if it has taken over the tasks into its graph, or a negative errno.
  */
 extern int (*host_capture)(const struct host_stream *stream, struct host_task *list, enum host_use use);
 
@@ -65,12 +65,12 @@ extern int (*host_capture)(const struct host_stream *stream, struct host_task *l
  */
 int host_stream_submit(void *handle, unsigned device, struct host_task *list, enum host_use use);
 
-/* Waits for the stream's queued tasks. over: NULL, or as for host_stream_sync_until(). */
+/* Waits until the tasks that are queued on the stream now have ended. over: NULL, or as for stream_sync_until(). */
 int host_stream_await(void *handle, int (*over)(void *), void *context, enum host_use use);
 
 /*
- * Resets the device's streams: drops queued tasks, waits for running ones, destroys the streams. Close the gate
- * first.
+ * Resets the device's streams: drops queued tasks, waits for running ones, destroys the streams. The caller has closed
+ * the gate (host-gate.h).
  */
 void host_streams_end(unsigned device);
 

@@ -24,12 +24,12 @@
 #include "host-trap.h"
 #include "host-watch.h"
 
-#define WAIT_SPINS  200     /* reads of a word before a wait sleeps */
-#define WAIT_NAP_NS 2000000 /* longest sleep: the broker may change a word by pwrite(2), which wakes no futex */
+#define WAIT_SPINS  200     /* number of reads of a word after which a wait sleeps between reads */
+#define WAIT_NAP_NS 2000000 /* longest sleep, because the broker may change a word by pwrite(2), which wakes no futex */
 
-/* Shared by a MARK task and the AFTER task that waits for it. */
+/* What a HOST_TASK_MARK and the HOST_TASK_AFTER that waits for it share. */
 struct host_mark {
-	uint64_t    over; /* 1: the MARK has ended */
+	uint64_t    over; /* 1: the HOST_TASK_MARK has ended */
 	atomic_uint references;
 };
 
@@ -65,8 +65,8 @@ int host_task_new_mark(struct host_task **mark, struct host_task **after)
 }
 
 /*
- * Waits or wakes on the low half of the word: both supported architectures are little-endian. The futex is not private,
- * because the other side may be another process.
+ * Waits for or wakes the futex that is the low half of the word, on little-endian machines, which all supported ones
+ * are. The futex is not private, because the waiting or waking side may be another process.
  */
 static void futex(const uint64_t *word, int operation, uint32_t value, const struct timespec *timeout)
 {
@@ -80,7 +80,7 @@ static void word_write(uint64_t *word, uint64_t value)
 	futex(word, FUTEX_WAKE, INT32_MAX, NULL);
 }
 
-/* Drops a reference to the mark. over: the MARK has ended, so the AFTER is released. */
+/* Drops a reference to the mark. over: the HOST_TASK_MARK has ended, so the HOST_TASK_AFTER is released. */
 static void mark_drop(struct host_mark *mark, bool over)
 {
 	if (over)
@@ -105,7 +105,7 @@ void host_task_free(struct host_task *list)
 
 /* ---- checks ---- */
 
-/* Stores the kernel's parameters that may be pointers, those of a pointer's size, and returns their number. */
+/* Stores those of the kernel's parameters that have a pointer's size, so may be pointers, and returns their number. */
 static unsigned kernel_pointers(const struct host_task *task, const void *pointer[GPUB_HOST_PARAMS])
 {
 	const struct host_kernel *kernel = task->launch.kernel;
@@ -167,13 +167,13 @@ static void run_kernel(const struct host_task *task)
 	pthread_mutex_unlock(&host_state.lock);
 }
 
-/* Whether tasks are dropped: after a sticky error, or if the device was reset since it had this number of resets. */
+/* Whether tasks are dropped, after a sticky error, or because the device's count of resets is not `resets` any more. */
 static bool is_dropped(unsigned device, uint64_t resets)
 {
 	return host_sticky() || atomic_load(&host_state.resets[device]) != resets;
 }
 
-/* Blocks until the word has reached the value (signed, cyclic, as CU_STREAM_WAIT_VALUE_GEQ), or is_dropped(). */
+/* Blocks until (int64_t)(*word - value) >= 0, as CU_STREAM_WAIT_VALUE_GEQ, or is_dropped() is true. */
 static void run_wait(const uint64_t *word, uint64_t value, unsigned device, uint64_t resets)
 {
 	static const struct timespec nap = { .tv_nsec = WAIT_NAP_NS };
@@ -192,7 +192,7 @@ void host_task_run(const struct host_task *task, unsigned device, uint64_t reset
 {
 	if (is_dropped(device, resets))
 		return;
-	/* checks again, because memory may have been unmapped since the task was queued */
+	/* checks the task again, because memory may have been unmapped since the task was queued */
 	if (task->kind == HOST_TASK_KERNEL || task->kind == HOST_TASK_COPY)
 		(void)host_task_check(task, device);
 	switch (task->kind) {

@@ -2,10 +2,10 @@
 /*
  * host-trap.c - see host-trap.h
  *
- * On a GPU, a kernel whose access faults ends with an error of its context. Here the access ends the process, as
- * other violations do. Owns the handler of SIGSEGV from the first mapping on. A fault at any other address is always
- * passed on to the handler that the program had before, because some programs use faults (garbage collectors, Julia,
- * the JVM).
+ * On a GPU, a kernel whose access faults ends with an error of its context. On the host device the access ends the
+ * process, as other violations do. Owns the handler of SIGSEGV from the first mapping on. A fault at any other address
+ * is always passed on to the handler that the program had before, because some programs use faults (garbage collectors,
+ * Julia, the JVM).
  */
 #include "host-trap.h"
 
@@ -18,13 +18,13 @@
 #include "host-state.h"
 #include "host-watch.h"
 
-static struct sigaction before; /* the program's action for SIGSEGV */
+static struct sigaction before; /* the program's own action for SIGSEGV */
 static atomic_bool installed;
 
 /*
- * Reports the fault if it is a violation. Taking the lock cannot deadlock, because only kernels and the program
- * fault, which do not have the lock. In a forked child the device has no memory, and the lock may stay locked for
- * ever.
+ * Reports the fault at `address` if it is a violation, which ends the process. To take host_state.lock cannot deadlock,
+ * because only kernels and the program fault, which do not hold it. Does nothing in a forked child, where the device
+ * has no memory, and the lock may stay locked for ever.
  */
 static void report(const void *address)
 {
@@ -49,7 +49,7 @@ static void default_action(int signal, bool sent)
 		raise(signal);
 }
 
-/* Does what the program's own action for the signal says. */
+/* Does what the program's own action for the signal says, for example calls the program's handler. */
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
 	struct sigaction program = before;
@@ -66,7 +66,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 		program.sa_handler(signal);
 }
 
-/* The handler of SIGSEGV. A signal that a process sent (si_code <= 0) has no address. */
+/* The handler of SIGSEGV. A signal that a process has sent (si_code <= 0) has no fault address. */
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	if (info->si_code > 0)
@@ -74,7 +74,10 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	pass_on(signal, info, context);
 }
 
-/* Installs the handler, with the mask and the flags of the program's action, which the program's handler may need. */
+/*
+ * Installs the handler, with the signal mask and the flags of the program's action, because the program's handler may
+ * need them.
+ */
 static void install(void)
 {
 	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };

@@ -10,7 +10,10 @@
  */
 void host_trap_install(void);
 
-/* Call them before and after a kernel: between them SIGSEGV is not blocked in this thread, which blocks all signals. */
+/*
+ * Call them before and after a kernel, in a stream's thread, which blocks all signals. Between the two calls SIGSEGV is
+ * not blocked in this thread.
+ */
 void host_trap_begin(void);
 void host_trap_end(void);
 

@@ -26,7 +26,10 @@
 
 #define KEEP_A_LEASE "keep a lease of the buffer until the work is done"
 
-/* Reports a write to the red zone. The watch goes on without a red zone, so that each buffer is reported once. */
+/*
+ * Reports a write to the red zone, at byte `at` of the buffer. The watch goes on without a red zone, so that each
+ * buffer is reported once.
+ */
 static void report(struct device_watch *watch, uint64_t at, const char *when)
 {
 	host_violation_of_others("a write behind the end of '%s' (%llu bytes at %p on device %u), at byte %llu: found "
@@ -37,9 +40,10 @@ static void report(struct device_watch *watch, uint64_t at, const char *when)
 }
 
 /*
- * Searches the red zone for bytes that are neither POISON nor `other`. Returns the offset of the first one from the
- * buffer's beginning; watch->room: none, or the program has closed the descriptor. *found: some bytes are `other`.
- * Reads by the descriptor, because reading the mapping would end this process if the object were truncated.
+ * Searches the red zone for bytes that are neither POISON nor `other`. Returns the offset of the first such byte from
+ * the buffer's beginning, or watch->room if there is none, or the program has closed the descriptor. *found: whether
+ * some bytes are `other`. Reads by the descriptor, because reading the mapping would end this process if the object
+ * were truncated.
  */
 static uint64_t zone_read(const struct device_watch *watch, uint8_t other, bool *found)
 {
@@ -59,8 +63,8 @@ static uint64_t zone_read(const struct device_watch *watch, uint8_t other, bool 
 }
 
 /*
- * Fills the red zone with poison. Before, the zone has zeros in a new buffer, or poison if another process watches
- * the buffer, too; other bytes are reported.
+ * Fills the red zone with poison. Before that, the zone of a new buffer has zeros, or poison if another process watches
+ * the buffer, too. Other bytes are reported.
  */
 static void zone_begin(struct device_watch *watch)
 {
@@ -74,7 +78,7 @@ static void zone_begin(struct device_watch *watch)
 		watch->room = watch->size;
 }
 
-/* Reports a write to the red zone. when: when it was found, for the report. */
+/* Checks the red zone, and reports a write to it. when: says, for the report, when the write was found. */
 static void zone_verify(struct device_watch *watch, const char *when)
 {
 	bool same;
@@ -129,7 +133,10 @@ void host_watch_end(struct host_region *mapping)
 	mapping->watches = NULL;
 }
 
-/* Returns the watched buffer that begins last at or below ptr, or NULL; the larger watch if a buffer has grown. */
+/*
+ * Returns the mapping's watch of the buffer that begins last at or below ptr, or NULL. If a buffer has grown, so that
+ * two watches begin there, returns the larger one.
+ */
 static struct device_watch *watch_below(const struct host_region *mapping, const void *ptr)
 {
 	struct device_watch *watch, *best = NULL;
@@ -153,8 +160,8 @@ void host_watch_verify(const void *ptr)
 /* ---- accesses that fault ---- */
 
 /*
- * Returns the watched buffer that an access in the mapping's guard pages probably was meant for: the last one below
- * ptr, or else the first one of the mapping. NULL: no buffer is watched.
+ * Returns the watch of the buffer for which an access in the mapping's guard pages probably was meant: the last watched
+ * buffer below ptr, or else the first one of the mapping. NULL: no buffer is watched.
  */
 static const struct device_watch *watch_nearest(const struct host_region *mapping, const void *ptr)
 {
@@ -202,7 +209,10 @@ void host_watch_fault(const void *ptr)
 
 /* ---- checks of queued work ---- */
 
-/* Checks that a range with a size lies in one watched buffer. Returns 0 if the mapping never had a watch. */
+/*
+ * Checks that [ptr, ptr + size) lies in one watched buffer. Returns 0 also if size is 0, or if the mapping never had a
+ * watch.
+ */
 static int bounds_check(const struct host_region *mapping, const void *ptr, uint64_t size, const char *what)
 {
 	const struct device_watch *watch = size && mapping->watched ? watch_below(mapping, ptr) : NULL;
@@ -228,13 +238,13 @@ static int refuse_range(const void *ptr, uint64_t size, const char *what)
 	return error_set(-EINVAL, "%s: %llu bytes at %p leave their allocation", what, (unsigned long long)size, ptr);
 }
 
-/* Refuses a write to read-only memory when the copy is queued, as CUDA does. */
+/* Returns the error of a copy to read-only memory, which is refused when the copy is queued, as CUDA does. */
 static int refuse_write(const void *ptr, const char *what)
 {
 	return error_set(-EINVAL, "%s: the memory at %p is mapped read-only: acquire it with GPUB_WRITE", what, ptr);
 }
 
-/* Refuses a range in guard pages. Allows size 0, because a kernel may be given a pointer to a buffer's end. */
+/* Refuses a range in guard pages, except one of size 0, because a kernel may be given a pointer to a buffer's end. */
 static int guard_check(const void *ptr, uint64_t size, const char *what)
 {
 	const struct host_region *region = size ? host_region_guarding(ptr) : NULL;

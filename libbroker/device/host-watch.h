@@ -15,9 +15,9 @@ struct device_watch;
 void host_watch(struct device_watch *watch);
 void host_unwatch(struct device_watch *watch);
 
-/* The next three functions are called under host_state.lock. */
+/* host_watch_verify(), host_watch_end() and host_watch_fault() are called under host_state.lock. */
 
-/* After a kernel that got the argument ptr: reports a write after the end of the watched buffer at ptr. */
+/* After a kernel that got the argument ptr: reports a write after the end of the watched buffer that contains ptr. */
 void host_watch_verify(const void *ptr);
 
 /* Before a mapping ends: checks its watched buffers for writes after their ends, and ends their watches. */
@@ -29,7 +29,7 @@ void host_watch_end(struct host_region *mapping);
  */
 void host_watch_fault(const void *ptr);
 
-/* HOST_USES: it is not known whether the work reads or writes. */
+/* How work accesses memory. HOST_USES: it is not known whether the work reads or writes. */
 enum host_access { HOST_USES, HOST_READS, HOST_WRITES };
 
 /*

@@ -36,8 +36,9 @@
 
 #include "device.h"
 
-#define HOST_MARGIN     64u /* device.margin */
-#define HOST_PREFIX_MAX 47  /* bytes of a prefix at most: a device_handle has the prefix and the random name */
+#define HOST_MARGIN     64u /* value of device.margin */
+/* bytes of the prefix of objects' names at most; a device_handle has the prefix and the random part of a name */
+#define HOST_PREFIX_MAX 47
 
 /* ---- for the broker ---- */
 
@@ -48,7 +49,9 @@
  */
 int host_set_prefix(const char *prefix);
 
-/* Sets whether processes of other users can open memory that they are granted. Call it before the first allocate(). */
+/*
+ * Sets whether processes of other users can open memory that is granted to them. Call it before the first allocate().
+ */
 void host_share_memory(bool with_others);
 
 /*
@@ -85,7 +88,7 @@ unsigned host_total(void);
  */
 int host_map_owned(void *ptr);
 
-/* Reports writes to freed memory after its release, as the owner's exit does, too. */
+/* Checks the quarantine, and reports writes to memory after its release, as the owner's exit does, too. */
 void host_check_quarantine(void);
 
 /* Kinds of calls, for injected failures. */
@@ -100,13 +103,13 @@ enum host_call {
 	HOST_CLOSE,
 	HOST_REGISTER,
 	HOST_UNREGISTER,
-	HOST_STREAM, /* stream_create */
+	HOST_STREAM, /* stream_create() */
 	HOST_WRITE,
 	HOST_WAIT,
 	HOST_SYNC,
 	HOST_COPY,
 	HOST_LAUNCH,
-	HOST_MODULE, /* module_load */
+	HOST_MODULE, /* module_load() */
 	HOST_CALLS
 };
 
@@ -117,10 +120,10 @@ enum host_call {
  */
 void host_fail_next(enum host_call call, int count, int error);
 
-/* Returns how many module loads launches had to do, because the module was not loaded on the device before. */
+/* Returns how often a launch had to load its module on the device first, so far. */
 unsigned host_late_loads(void);
 
-/* Returns how many module loads are waiting now for work queued on a device. */
+/* Returns how many loads of modules wait at present for work that is queued on a device. */
 unsigned host_loads_waiting(void);
 
 /* Makes a sticky error: from now on every call of this process fails with -EIO, and queued tasks are dropped. */
@@ -139,7 +142,7 @@ void host_do_not_wait(bool last);
  */
 int host_reset(int ordinal);
 
-/* Returns the number of registered pages. */
+/* Returns how many registrations of page_register() exist now. */
 unsigned host_pages(void);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 
-#define TRIES 16 /* addresses to try at most */
+#define TRIES 16 /* number of addresses to try at most */
 
 static int map_one(size_t size, int fd, bool writable, void **page)
 {
@@ -26,7 +26,9 @@ static int map_one(size_t size, int fd, bool writable, void **page)
 	return 0;
 }
 
-/* Memory whose registration fails stays mapped until the end, so that the next attempt gets another address. */
+/*
+ * Memory whose registration fails stays mapped until the last attempt, so that the next attempt gets another address.
+ */
 int page_map(int (*page_register)(void *, size_t, bool), size_t size, int fd, bool writable, void **page)
 {
 	void *tried[TRIES], *registered;

@@ -21,7 +21,10 @@ const struct device *device_find(uint32_t kind)
 
 enum choice { CHOOSE_AUTO, CHOOSE_CUDA, CHOOSE_HOST };
 
-/* Parses 1 to DEVICE_MAX. Accepts one to three digits only: strtoul(3) alone would also accept signs and spaces. */
+/*
+ * Parses a number from 1 to DEVICE_MAX. Accepts only one to three digits, because strtoul(3) alone would also accept
+ * signs and spaces.
+ */
 static int parse_count(const char *text, unsigned *count)
 {
 	size_t length = strspn(text, "0123456789");
@@ -85,7 +88,7 @@ int device_select(const char *text, bool owner, const struct device **device)
 	parse(text, &choice, &setup.host_count);
 	if (choice != CHOOSE_HOST && device_cuda) {
 		rc = start_cuda(&setup);
-		/* auto chooses host only if there is no GPU: with a GPU that fails, host would be a slow success */
+		/* "auto" chooses host only if there is no GPU; if a GPU fails, the user must learn of it */
 		if (rc && (choice == CHOOSE_CUDA || rc != -ENODEV))
 			return rc;
 		if (!rc)

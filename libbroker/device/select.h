@@ -19,7 +19,7 @@
  */
 int device_select(const char *text, bool owner, const struct device **device);
 
-/* Checks the text as device_select() does, and uses no device. */
+/* Checks the text as device_select() does, without a use of the device. -ENODEV: "cuda", in a build without CUDA. */
 int device_check(const char *text);
 
 #define DEVICE_CHOICE_SIZE 16 /* bytes of room for a text of device_select(), including the NUL */
