@@ -61,7 +61,7 @@ static void fill(const gpub_launch_config *config, void **args)
 		words[i] = value;
 }
 
-/* Adds atomically, because several streams may add checksums to one sum at the same time, as on CUDA. */
+/* Adds to *sum atomically, because several streams may add checksums to one sum at the same time, as on CUDA. */
 static void checksum(const gpub_launch_config *config, void **args)
 {
 	uint64_t *sum = *(uint64_t **)args[0];

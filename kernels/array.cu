@@ -16,7 +16,7 @@ extern "C" __global__ void unpack_rows(uint32_t *__restrict__ strided, const uin
 		strided[i / columns * stride + i % columns] = packed[i];
 }
 
-/* The pointers are not restrict, because x may equal y. */
+/* The pointers are not __restrict__, because x may equal y. */
 extern "C" __global__ void axpy(float *y, const float *x, float a, uint64_t count)
 {
 	for (uint64_t i = linear_first(); i < count; i += linear_stride())

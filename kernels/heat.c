@@ -25,7 +25,10 @@ static inline float heat_cell(float u, float north, float south, float west, flo
 	return u + r * (sum - 4.0f * u);
 }
 
-/* Computes cell j of a row, which may have less than four neighbours. north, south NULL: those cells are 0. */
+/*
+ * Computes cell j of a row, which may have fewer than four neighbours. north, south: the rows above and below; NULL:
+ * cells there are 0.
+ */
 static void heat_edge(float *next, const float *now, const float *north, const float *south, size_t columns, size_t j,
 		      float r)
 {
@@ -35,7 +38,7 @@ static void heat_edge(float *next, const float *now, const float *north, const f
 	next[j] = heat_cell(now[j], north ? north[j] : 0.0f, south ? south[j] : 0.0f, west, east, r);
 }
 
-/* Computes the cells of a row that have four neighbours: all but the first and the last. */
+/* Computes the cells of a row that have four neighbours: all cells but the first and the last. */
 static void heat_inside(float *restrict next, const float *restrict now, const float *restrict north,
 			const float *restrict south, size_t columns, float r)
 {

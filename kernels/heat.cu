@@ -15,7 +15,10 @@ static __device__ __forceinline__ float heat_cell(float u, float north, float so
 	return __fadd_rn(u, __fmul_rn(r, __fsub_rn(sum, __fmul_rn(4.0f, u))));
 }
 
-/* Computes rows first to last of column j. north: value of the cell above row first. below: the row below the array. */
+/*
+ * Computes the cells in rows `first` to `last` of column j. north: value of the cell above row `first`. below: the row
+ * below the last row of the array; NULL: its cells are 0.
+ */
 static __device__ __forceinline__ void heat_strip(float *__restrict__ next, const float *__restrict__ now, float north,
 						  const float *__restrict__ below, uint64_t first, uint64_t last,
 						  uint64_t rows, uint64_t columns, uint64_t j, float r)

@@ -76,11 +76,11 @@
 #define KERNELS_INLINE static inline
 #endif
 
-#define LINEAR_BLOCK 256u     /* threads of a block of linear_grid() */
-#define LINEAR_GRID  65536ull /* blocks of linear_grid() at most: enough to fill any device */
-#define HEAT_BLOCK   128u     /* threads of a block of heat_grid(), side by side in one row */
-#define HEAT_STRIP   8u       /* rows that one thread processes, from the top down */
-#define HEAT_GRID_Y  65535ull /* blocks in y at most: CUDA's limit */
+#define LINEAR_BLOCK 256u     /* number of threads in a block of linear_grid() */
+#define LINEAR_GRID  65536ull /* number of blocks of linear_grid() at most: enough to fill any device */
+#define HEAT_BLOCK   128u     /* number of threads in a block of heat_grid(), side by side in one row of cells */
+#define HEAT_STRIP   8u       /* number of rows that one thread of heat_step() processes, from the top down */
+#define HEAT_GRID_Y  65535ull /* number of blocks of heat_grid() in y at most: CUDA's limit */
 
 /* Returns what the 8-byte word at `index` adds to the checksum (the finaliser of splitmix64). */
 KERNELS_INLINE uint64_t checksum_word(uint64_t word, uint64_t index)
@@ -98,16 +98,20 @@ KERNELS_INLINE uint64_t stamp_word(uint64_t round, uint64_t index)
 	return round << 32 | index;
 }
 
-/* A search tree in a buffer. Its pointers are valid where the buffer has the address at which the tree was built. */
+/*
+ * A node of a search tree in a buffer. Its pointers are valid where the buffer has the address that it had when the
+ * tree was built.
+ */
 struct tree_node {
-	struct tree_node *left, *right; /* subtrees of smaller and of larger keys; NULL: empty */
+	struct tree_node *left, *right; /* roots of the subtrees of smaller and of larger keys; NULL: empty subtree */
 	uint64_t          key, value;
 };
 
 struct tree {
 	struct tree_node *root;
 	uint64_t          reserved[3];
-	struct tree_node  nodes[1]; /* count nodes (tree_bytes()), in the order of their keys */
+	/* as many nodes as the tree was built with (tree_bytes()), in the order of their keys */
+	struct tree_node  nodes[1];
 };
 
 KERNELS_INLINE uint64_t tree_bytes(uint64_t count)
@@ -125,13 +129,16 @@ KERNELS_INLINE uint64_t tree_value(uint64_t key)
 	return checksum_word(key, 0);
 }
 
-/* Returns the root of the subtree of the nodes begin to end - 1, or NULL if there are none. */
+/* Returns the root of the subtree that has the nodes begin to end - 1, or NULL if begin is end. */
 KERNELS_INLINE struct tree_node *tree_middle(struct tree *tree, uint64_t begin, uint64_t end)
 {
 	return begin < end ? &tree->nodes[begin + (end - begin) / 2] : (struct tree_node *)0;
 }
 
-/* Fills in a node of a tree of count nodes. Narrows [begin, end) to the node's subtree, as a search for its key. */
+/*
+ * Fills in node number `index` of a tree of `count` nodes. Narrows [begin, end) to the node's subtree, as a search for
+ * its key does.
+ */
 KERNELS_INLINE void tree_link(struct tree *tree, uint64_t index, uint64_t count)
 {
 	struct tree_node *node = &tree->nodes[index];
@@ -149,7 +156,7 @@ KERNELS_INLINE void tree_link(struct tree *tree, uint64_t index, uint64_t count)
 	node->value = tree_value(node->key);
 }
 
-/* Returns the node with this key, or NULL. */
+/* Returns the tree's node with this key, or NULL. */
 KERNELS_INLINE const struct tree_node *tree_find(const struct tree *tree, uint64_t key)
 {
 	const struct tree_node *node = tree->root;
@@ -177,7 +184,7 @@ KERNELS_INLINE gpub_launch_config single_grid(void *stream)
 	return config;
 }
 
-/* Returns a grid for kernels over count elements. */
+/* Returns a grid for kernels over `count` elements, on the current device. */
 KERNELS_INLINE gpub_launch_config linear_grid(uint64_t count, void *stream)
 {
 	gpub_launch_config config = single_grid(stream);
@@ -187,7 +194,7 @@ KERNELS_INLINE gpub_launch_config linear_grid(uint64_t count, void *stream)
 	return config;
 }
 
-/* Returns a grid for heat_step() over rows x columns cells. */
+/* Returns a grid for heat_step() over rows x columns cells, on the current device. */
 KERNELS_INLINE gpub_launch_config heat_grid(uint32_t rows, uint32_t columns, void *stream)
 {
 	gpub_launch_config config = single_grid(stream);

@@ -17,7 +17,7 @@ static __device__ uint64_t device_nanoseconds(void)
 	return now;
 }
 
-/* Sleeps for short times, so that a device with few multiprocessors can run other kernels meanwhile. */
+/* Waits in short sleeps, so that a device with few multiprocessors can run other kernels meanwhile. */
 extern "C" __global__ void late_write(uint64_t *word, uint64_t value, uint64_t milliseconds)
 {
 	uint64_t until = device_nanoseconds() + milliseconds * 1000000ull;

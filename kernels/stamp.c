@@ -14,8 +14,8 @@ static void stamp(const gpub_launch_config *config, void **args)
 }
 
 /*
- * Stores the wrong word in the verdict, unless one is stored already. Uses atomic operations, because several streams
- * may check with one verdict at the same time, as on CUDA.
+ * Stores the wrong word `found` in the verdict, unless a wrong word is stored already. Uses atomic operations, because
+ * several streams may check with one verdict at the same time, as on CUDA.
  */
 static void stamp_verdict(uint64_t *verdict, uint64_t round, uint64_t index, uint64_t found)
 {

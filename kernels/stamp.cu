@@ -19,7 +19,7 @@ static __device__ void stamp_verdict(uint64_t *verdict, uint64_t round, uint64_t
 	}
 }
 
-/* The pointers are not restrict, which would allow loads through the read-only cache. */
+/* The pointers are not __restrict__, which would allow loads through the read-only cache. */
 extern "C" __global__ void stamp_check(uint64_t *verdict, const uint64_t *words, uint64_t round, uint64_t count)
 {
 	uint64_t stale = 0;

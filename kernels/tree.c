@@ -14,7 +14,7 @@ static void tree_build_twin(const gpub_launch_config *config, void **args)
 		tree_link(tree, i, count);
 }
 
-/* Adds atomically, because several streams may add to one result at the same time, as on CUDA. */
+/* Adds to `result` atomically, because several streams may add to one result at the same time, as on CUDA. */
 static void tree_search_twin(const gpub_launch_config *config, void **args)
 {
 	const struct tree *tree = *(const struct tree **)args[0];

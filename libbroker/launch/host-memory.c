@@ -2,8 +2,8 @@
 /*
  * host-memory.c - gpub_host_alloc and gpub_host_free: host memory that devices read and write by themselves.
  *
- * Owns the list of allocated blocks, which has the size of each block, and by which gpub_host_free() recognises
- * blocks. Never unmaps memory that is still registered with the device.
+ * Owns the list of allocated blocks, by which gpub_host_free() recognises a block and knows its size. Never unmaps
+ * memory that is still registered with the device.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "common/thread.h"
 #include "device/page.h"
 
-#define WHOLE (64u << 10) /* bytes to which sizes are rounded up: a multiple of the page size of all machines */
+#define WHOLE (64u << 10) /* bytes to a multiple of which sizes are rounded up: whole pages on any machine */
 
 struct host_block {
 	void              *ptr;
@@ -37,7 +37,10 @@ static void block_add(struct host_block *block)
 	pthread_mutex_unlock(&blocks_lock);
 }
 
-/* Removes the block at ptr from the list, so that only one thread frees it. NULL: no block begins at ptr. */
+/*
+ * Removes the block that begins at ptr from the list, so that only one thread frees it, and returns it. NULL: no block
+ * begins at ptr.
+ */
 static struct host_block *block_take(const void *ptr)
 {
 	struct host_block *block;

@@ -17,9 +17,12 @@
 #include "common/thread.h"
 
 #define MODULES_MAX 256
-#define PLACE_BITS  8 /* low bits of a token: the index in places; the bits above are the generation, from 1 on */
+#define PLACE_BITS  8 /* a token's low bits: the index in places[]; the bits above: the place's generation, from 1 on */
 
-/* Blocks of a module's kernels, each twice as large as the last. Kernels never move, so a launch takes no lock. */
+/*
+ * A module's kernels are in blocks, each of which has room for twice as many as the block before. So kernels never
+ * move, and a launch takes no lock.
+ */
 #define BLOCK_FIRST 4u
 #define BLOCKS      14u
 #define KERNEL_BITS 16
@@ -29,27 +32,28 @@ _Static_assert(KERNELS_MAX < 1u << KERNEL_BITS, "a kernel's number fits into its
 
 enum place_state { PLACE_FREE = 0, PLACE_OPEN, PLACE_CLOSING };
 
-/* State of a place: its module's generation and enum place_state, in one word so that both change atomically. */
+/* The state of a place is its generation and enum place_state, in one word, so that both change atomically. */
 #define PLACE_STATE(generation, state) ((uint64_t)(generation) << 2 | (uint64_t)(state))
 
 struct place {
 	_Atomic uint64_t     state; /* PLACE_STATE() */
 	_Atomic uint32_t     users; /* number of threads between place_enter() and place_leave() */
-	/* constant while the place is OPEN or CLOSING */
+	/* the members from here to `loaded` are constant while the place is PLACE_OPEN or PLACE_CLOSING */
 	const struct device *device;
 	struct gpub_client  *client;
-	void                *loaded; /* the device's module */
-	/* kernels that were looked up: added under places_lock, never changed, freed with the module */
-	_Atomic uint32_t     kernels; /* number of kernels */
-	void               **block[BLOCKS]; /* the device's kernels (kernel_at()) */
+	void                *loaded; /* the module, as device->module_load() gave it */
+	/* the kernels that were looked up: added under places_lock, never changed, freed with the module */
+	_Atomic uint32_t     kernels; /* number of kernels that were looked up */
+	/* the kernels, as device->module_kernel() gave them, in blocks (kernel_at()) */
+	void               **block[BLOCKS];
 };
 
 static struct place places[MODULES_MAX];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * opened: number of modules opened so far. ready: for each device, ready_with() of the modules that were last loaded
- * there: the value of `opened` then, and the device's epoch.
+ * opened: number of modules that were opened so far. ready: for each kind and ordinal of a device, ready_with() of the
+ * value that `opened` had when modules_ready() last loaded all modules on the device, and of the device's epoch.
  */
 static _Atomic uint64_t opened, ready[DEVICE_KINDS][DEVICE_MAX];
 
@@ -81,7 +85,10 @@ static int find_file(const char *path, const char *suffix, char *file, size_t si
 
 /* ---- the table ---- */
 
-/* token = generation << PLACE_BITS | place. Generations begin with 1, so no token is 0. */
+/*
+ * Returns the place of the module with this token. A token is generation << PLACE_BITS | index of the place.
+ * Generations begin with 1, so no token is 0.
+ */
 static struct place *place_of(uint64_t token)
 {
 	return &places[token & (MODULES_MAX - 1)];
@@ -92,7 +99,7 @@ static uint64_t state_of(uint64_t token, enum place_state state)
 	return PLACE_STATE(token >> PLACE_BITS, state);
 }
 
-/* Returns a free place, and the token for the next module in it. NULL: all places are used. */
+/* Returns a free place. *token: the token for the next module in this place. NULL: all places are used. */
 static struct place *place_free(uint64_t *token)
 {
 	for (uint64_t i = 0; i < MODULES_MAX; i++) {
@@ -124,9 +131,9 @@ static int place_take(struct gpub_client *client, void *loaded, uint64_t *token)
 }
 
 /*
- * Counts the caller as a user of the module, and returns its place. NULL: the module is not open. The order of the
- * two steps matters: this first counts the user, then checks the state; a close first changes the state, then waits
- * for the users.
+ * Counts the caller as a user of the module, and returns the module's place. NULL: the module is not open. The order of
+ * the two steps matters: this function first counts the user, then checks the state, and a close first changes the
+ * state, then waits for the users.
  */
 static struct place *place_enter(uint64_t token)
 {
@@ -171,7 +178,10 @@ static int module_enter(const gpub_module *module, struct place **place)
 
 /* ---- kernels ---- */
 
-/* Returns the entry of kernel i in the place's blocks, and stores its block. NULL: the block is not allocated yet. */
+/*
+ * Returns the entry of kernel number `i` in the place's blocks. *block: the index of its block. NULL: the block is not
+ * allocated yet.
+ */
 static void **kernel_at(struct place *place, uint32_t i, unsigned *block)
 {
 	*block = 31u - (unsigned)__builtin_clz(i / BLOCK_FIRST + 1);
@@ -186,13 +196,13 @@ static void *kernel_get(struct place *place, uint32_t i)
 	return at ? *at : NULL;
 }
 
-/* Returns the handle of kernel i: its module's token in the high bits, and i + 1 in the low KERNEL_BITS bits. */
+/* Returns the handle of kernel number `i`: its module's token in the high bits, i + 1 in the low KERNEL_BITS bits. */
 static uintptr_t handle_of(uint64_t token, uint32_t i)
 {
 	return (uintptr_t)token << KERNEL_BITS | (i + 1);
 }
 
-/* Returns the device's kernel for a handle. NULL: the handle is not one of this module. */
+/* Returns the device's kernel that kernel.handle stands for. NULL: the handle is not one of the place's module. */
 static void *kernel_find(struct place *place, gpub_kernel kernel)
 {
 	uint32_t i = ((uint32_t)(uintptr_t)kernel.handle & ((1u << KERNEL_BITS) - 1)) - 1;
@@ -221,7 +231,7 @@ static int kernel_append(struct place *place, void *kernel)
 	return 0;
 }
 
-/* Stores the kernel's number in its module, and adds the kernel if it has none yet. */
+/* Stores the kernel's number in its module. Adds the kernel to the module first, if it has no number yet. */
 static int kernel_add(struct place *place, void *kernel, uint32_t *number)
 {
 	uint32_t count, i = 0;
@@ -250,15 +260,15 @@ static void kernels_free(struct place *place)
 /* ---- devices ---- */
 
 /*
- * Returns a number of opened modules and the device's epoch in one word. A reset of the device, which unloads all
- * modules there, changes the epoch, so that an old word does not match.
+ * Returns the number `modules` of opened modules and the device's epoch in one word. A reset of the device, which
+ * unloads all modules there, changes the epoch, so that the word of before the reset does not match any more.
  */
 static uint64_t ready_with(uint64_t modules, const struct device *device, int ordinal)
 {
 	return modules << 32 | (device->epoch ? (uint32_t)device->epoch(ordinal) : 0);
 }
 
-/* Ignores errors: a launch of the module on the device reports them. */
+/* Ignores errors, because a launch of the module on the device reports them. */
 void modules_ready(const struct gpub_client *client, int ordinal)
 {
 	SAVE_ERROR();
@@ -381,7 +391,7 @@ static int launch_open(struct place *place, gpub_kernel kernel, const gpub_launc
 	return place->device->module_launch(found, &resolved, args);
 }
 
-/* Returns the error for a kernel whose module is not open. */
+/* Returns the error for a kernel whose module is not open, and sets the error message. */
 static int kernel_refuse(gpub_kernel kernel)
 {
 	if (!token_was_given(kernel.token))
@@ -405,7 +415,7 @@ int gpub_launch(gpub_kernel kernel, const gpub_launch_config *config, void **arg
 	return error;
 }
 
-/* If several threads close a module, only the one that sets its state to CLOSING unloads it and frees its place. */
+/* If several threads close a module, only the thread that sets PLACE_CLOSING unloads it and frees its place. */
 int gpub_module_close(gpub_module *module)
 {
 	uint64_t token = module_token(module), state = state_of(token, PLACE_OPEN);

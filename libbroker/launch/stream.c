@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream.c - gpub_set_device, gpub_stream_* and gpub_copy_on: a program's device and streams, on both kinds of device.
+ * stream.c - gpub_set_device, gpub_stream_* and gpub_copy_on: a program's current device and its streams, on both kinds
+ * of device.
  *
  * On CUDA a stream is a cudaStream_t, and these functions are thin wrappers. On the host device they are the only way
  * to create a stream. Owns nothing. Never waits for ever for a timeline that no process can signal.
@@ -61,7 +62,10 @@ struct sync_end {
 	struct timespec       next; /* when to call this thread's interrupt function next */
 };
 
-/* over() of stream_sync_until(). Ends the wait if no process can signal an awaited timeline, or on an interrupt. */
+/*
+ * The function over() for device->stream_sync_until(). Ends the wait with an error if no process can signal an awaited
+ * timeline, or if this thread's interrupt function interrupts.
+ */
 static int sync_over(void *argument)
 {
 	struct sync_end *end = argument;
