@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpubroker-cuda.h - gpubroker.h for programs that use the CUDA runtime: streams typed; for C++ with gpubroker.hpp.
+ * gpubroker-cuda.h - gpubroker.h for programs that use the CUDA runtime: streams are of type cudaStream_t. For C++ it
+ * includes gpubroker.hpp.
  *
  * This header is optional: gpubroker.h takes a cudaStream_t as void *, and a lease's ptr is a plain device pointer for
  * any kernel, library or cudaMemcpy. All functions are inline; C11 and C++11, host compiler or nvcc.
@@ -21,25 +22,30 @@
 
 #include "gpubroker.h"
 
-/* gpub_return_on(): gives the hold back after everything queued on stream so far. */
+/* gpub_return_on() with a typed stream: returns the lease after all work that is queued on the stream so far. */
 static inline int gpub_return_on_stream(gpub_lease *lease, cudaStream_t stream)
 {
 	return gpub_return_on(lease, (void *)stream);
 }
 
-/* gpub_signal_on(): sets the buffer's timeline after everything queued on stream so far. */
+/* gpub_signal_on() with a typed stream: sets the timeline after all work that is queued on the stream so far. */
 static inline int gpub_signal_on_stream(const gpub_lease *lease, uint64_t value, cudaStream_t stream)
 {
 	return gpub_signal_on(lease, value, (void *)stream);
 }
 
-/* gpub_wait_on(): everything queued on stream from now on waits until the timeline is at least value. */
+/*
+ * gpub_wait_on() with a typed stream: all work that is queued on it from now on waits until the timeline is at value.
+ */
 static inline int gpub_wait_on_stream(const gpub_lease *lease, uint64_t value, cudaStream_t stream)
 {
 	return gpub_wait_on(lease, value, (void *)stream);
 }
 
-/* gpub_stream_create() with its type. It is a plain cudaStream_t: cudaStreamDestroy() ends it as well. */
+/*
+ * gpub_stream_create() with a typed stream. *stream is a plain cudaStream_t, which cudaStreamDestroy() destroys as
+ * well.
+ */
 static inline int gpub_cuda_stream_create(gpub_client *client, int device, cudaStream_t *stream)
 {
 	void *made;

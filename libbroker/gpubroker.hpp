@@ -10,7 +10,7 @@
  *     if (client.connect() || u.acquire(client.get(), "u", GPUB_READ | GPUB_WRITE))
  *             return fail(gpub_strerror_last());
  *
- * A stream is passed as gpubroker.h takes it. A cudaStream_t is one.
+ * A stream is passed as a void *, as in gpubroker.h; a cudaStream_t can be passed.
  */
 #ifndef GPUBROKER_HPP
 #define GPUBROKER_HPP
@@ -43,8 +43,8 @@
 namespace gpub {
 
 /*
- * A connection that ends itself. It can be moved but not copied. Its leases must end before it does: declare them after
- * it.
+ * A connection, which the destructor ends. It can be moved but not copied. Its leases must end before the client does,
+ * so declare them after the client.
  */
 class client {
 public:
@@ -62,7 +62,7 @@ public:
 	client &operator=(const client &) = delete;
 	~client() { disconnect(); }
 
-	/* Ends the connection that it has first. Without one after a failure. */
+	/* As gpub_connect(). First ends a connection that this object has. After a failure it has no connection. */
 	int connect(const char *address = nullptr)
 	{
 		disconnect();
@@ -71,10 +71,10 @@ public:
 	void disconnect() { gpub_disconnect(release()); }
 
 	explicit operator bool() const { return value_ != nullptr; }
-	/* For all functions of gpubroker.h; NULL where there is no connection. */
+	/* Returns the client for the functions of gpubroker.h; NULL: there is no connection. */
 	gpub_client *get() const { return value_; }
 
-	/* The plain client, which the caller must disconnect. */
+	/* Returns the plain client, for the caller to disconnect. This object has no connection afterwards. */
 	gpub_client *release()
 	{
 		gpub_client *value = value_;
@@ -88,8 +88,8 @@ private:
 };
 
 /*
- * A lease seen as an array of T: pointer and count, to pass to a kernel by value. It holds nothing and is valid as long
- * as the lease. Only device code may use its elements.
+ * A buffer as an array of T: pointer and number of elements, to pass to a kernel by value. A span holds no buffer, and
+ * is valid as long as the lease that it is made from. Only device code may use its elements.
  */
 template <typename T> class span {
 public:
@@ -107,7 +107,7 @@ private:
 	std::size_t size_;
 };
 
-/* A span of as many whole T as fit. T must be const, unless the lease has GPUB_WRITE. */
+/* Returns a span of as many whole T as fit in the leased buffer. T must be const unless the lease has GPUB_WRITE. */
 template <typename T> inline span<T> lease_as(const gpub_lease &lease)
 {
 	static_assert(std::is_trivially_copyable<T>::value, "memory that is shared holds plain bytes");
@@ -116,8 +116,8 @@ template <typename T> inline span<T> lease_as(const gpub_lease &lease)
 }
 
 /*
- * gpub_layout.code and bits of an element of type T: numbers, bool and std::complex. Specialise it for other types,
- * such as __half, by deriving from element_of.
+ * gpub_layout.code and gpub_layout.bits of an element of type T: a number, bool or std::complex. Specialise `element`
+ * for other types, such as __half, by deriving from element_of.
  */
 template <unsigned Code, std::size_t Bytes> struct element_of {
 	static constexpr std::uint8_t code = Code;
@@ -135,8 +135,8 @@ template <typename T> struct element<std::complex<T>> : element_of<GPUB_COMPLEX,
 
 #ifdef __cpp_lib_mdspan
 /*
- * What gpub_acquire_as() expects of a buffer that mdspan<T, Extents>() can show: a dynamic extent may be any. Its
- * message names what a buffer is instead.
+ * Returns what gpub_acquire_as() must expect of a buffer that mdspan<T, Extents>() can show. A dynamic extent may be
+ * any. The error message of gpub_acquire_as() says what another buffer is.
  */
 template <typename T, typename Extents> inline gpub_expectation expect()
 {
@@ -155,7 +155,7 @@ template <typename T, typename Extents> inline gpub_expectation expect()
 	return expectation;
 }
 
-/* The extents of a layout that is as expected; none if it is not, or if index_type cannot count its elements. */
+/* Returns the extents of the layout; empty if it is not as expect() says, or index_type cannot count its elements. */
 template <typename T, typename Extents> inline std::optional<Extents> layout_extents(const gpub_layout &layout)
 {
 	using index = typename Extents::index_type;
@@ -181,12 +181,12 @@ template <typename T, typename Extents> inline std::optional<Extents> layout_ext
 #endif
 
 /*
- * A hold that gives itself back. It can be moved but not copied: one owner for one return. Its functions return what
- * the C functions of the same name return; it throws nothing.
+ * A lease that its destructor returns. It can be moved but not copied, because a lease is returned once. The functions
+ * return what the C functions of the same name return, and throw nothing.
  *
- * The destructor returns it in order on the stream that on() named, or with gpub_return() if none was named. A stream
- * that is being captured refuses a return: the hold then stays until gpub_disconnect(), which is safe but late. To
- * avoid that, or to see errors, return it yourself.
+ * The destructor returns the lease in stream order on the stream that on() named, or with gpub_return() if none was
+ * named. A stream that is being captured refuses the return, and the lease then stays held until gpub_disconnect(),
+ * which is safe but late. To avoid that, or to see errors, return the lease yourself.
  */
 class lease {
 public:
@@ -212,14 +212,14 @@ public:
 	lease &operator=(const lease &) = delete;
 	~lease() { give_back(); }
 
-	/* Gives back the lease that it holds first, as the destructor does. */
+	/* As gpub_acquire(). First returns a lease that this object holds, as the destructor does. */
 	int acquire(gpub_client *client, const char *name, unsigned rights, int timeout_ms = 0)
 	{
 		give_back();
 		return took(gpub_acquire(client, name, rights, timeout_ms, &value_));
 	}
 
-	/* As acquire(), of a buffer that is as expected. */
+	/* As acquire(), by gpub_acquire_as(): refuses a buffer that is not as expected. */
 	int acquire_as(gpub_client *client, const char *name, const gpub_expectation &expectation, unsigned rights,
 		       int timeout_ms = 0)
 	{
@@ -227,17 +227,17 @@ public:
 		return took(gpub_acquire_as(client, name, &expectation, rights, timeout_ms, &value_));
 	}
 
-	/* As acquire(), of the buffer that a ticket is for, with the rights that the ticket gives. */
+	/* As acquire(), by gpub_redeem(): of the buffer that the ticket `text` is for, with the ticket's rights. */
 	int redeem(gpub_client *client, const char *text)
 	{
 		give_back();
 		return took(gpub_redeem(client, text, &value_));
 	}
 
-	/* Holds the same buffer again, after a return. */
+	/* As gpub_renew(): holds the same buffer again, after a return. */
 	int renew() { return took(gpub_renew(&value_)); }
 
-	/* Where the destructor returns it. */
+	/* Sets the stream on which the destructor returns the lease. */
 	void on(void *stream)
 	{
 		stream_ = stream;
@@ -253,9 +253,9 @@ public:
 
 #ifdef __cpp_lib_mdspan
 	/*
-	 * The buffer as an array of its shape. Empty if the buffer's layout has another element type, rank or static
-	 * extent, if T is not const and the lease has no GPUB_WRITE, or if nothing is held. Only device code may use
-	 * its elements, but on the host device. It is valid as long as the lease.
+	 * Returns the buffer as an array with the shape of its layout. Empty if the layout has another element type,
+	 * rank or static extent, if T is not const and the lease has no GPUB_WRITE, or if no lease is held. Except on
+	 * the host device, only device code may use the elements. The mdspan is valid as long as the lease.
 	 */
 	template <typename T, typename Extents> std::optional<std::mdspan<T, Extents>> mdspan() const
 	{
@@ -270,7 +270,7 @@ public:
 	}
 #endif
 
-	/* The plain lease, which the caller must return. */
+	/* Returns the plain lease, for the caller to return. This object holds no lease afterwards. */
 	gpub_lease release()
 	{
 		held_ = false;

@@ -50,9 +50,7 @@ int lease_slot(const gpub_lease *lease, struct slot **slot)
 	return 0;
 }
 
-/*
- * Returns the slot of a lease of client_first. NULL: the lease is another client's, or its token names no slot.
- */
+/* Returns the slot of a lease of client_first. NULL: the lease is another client's, or its token names no slot. */
 static inline struct slot *slot_of(const gpub_lease *lease)
 {
 	return LIKELY(lease && lease->client == &client_first) ?
