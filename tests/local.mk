@@ -97,6 +97,7 @@ unit_tests = \
 	tests/unit/client/test-receiver \
 	tests/unit/client/test-send \
 	tests/unit/client/test-mapping-views \
+	tests/unit/client/test-messages \
 	tests/unit/client/test-records \
 	tests/unit/client/test-records-reset \
 	tests/unit/client/test-slot \
@@ -393,6 +394,7 @@ tests_unit_client_test_close_SOURCES = tests/unit/client/test-close.c $(records_
 tests_unit_client_test_lease_SOURCES = tests/unit/client/test-lease.c $(records_harness)
 tests_unit_client_test_records_SOURCES = tests/unit/client/test-records.c $(records_harness)
 tests_unit_client_test_slot_SOURCES = tests/unit/client/test-slot.c $(records_harness)
+tests_unit_client_test_messages_SOURCES = tests/unit/client/test-messages.c $(records_harness)
 
 # Unit tests of the host device, each scenario a process.
 host_capture = tests/unit/device/host-capture.c tests/unit/device/host-capture.h

@@ -14,6 +14,17 @@ void chunks_drop(struct chunks *chunks)
 	chunks->count = 0;
 }
 
+/* Returns the chunk at that offset, without a descriptor, or a new one behind the others. */
+static struct chunk *chunk_at(struct chunks *chunks, uint64_t offset)
+{
+	for (unsigned i = 0; i < chunks->count; i++)
+		if (chunks->chunk[i].offset == offset) {
+			owned_fd_close(&chunks->chunk[i].file);
+			return &chunks->chunk[i];
+		}
+	return &chunks->chunk[chunks->count++];
+}
+
 void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *fd)
 {
 	struct chunk *chunk;
@@ -21,7 +32,7 @@ void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *f
 	if (chunks->mapping != memory->mapping || chunks->count == EXPORT_CHUNKS_MAX)
 		chunks_drop(chunks);
 	chunks->mapping = memory->mapping;
-	chunk = &chunks->chunk[chunks->count++];
+	chunk = chunk_at(chunks, memory->offset);
 	chunk->offset = memory->offset;
 	chunk->span = memory->span;
 	owned_fd_take(&chunk->file, *fd);

@@ -9,6 +9,7 @@
 #include "connect.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,8 @@
 #include "trust.h"
 
 #define GREETING_SECONDS 30
+#define AGAIN_MS         1000 /* how long a connect tries again after connections that broke in their greeting */
+#define AGAIN_PAUSE_MS   10
 
 /* How gpub_connect() and the functions of connect.h connect. */
 struct manner {
@@ -189,6 +192,29 @@ static int greet(struct gpub_client *client, unsigned seconds)
 /* ---- connecting ---- */
 
 /*
+ * Connects and greets. A connection that breaks in its greeting is made again, for AGAIN_MS: the broker may have ended
+ * while its successor listens at the same socket. Another error ends the attempts.
+ */
+static int meet(struct gpub_client *client, const char *address, struct broker_place *place, unsigned seconds)
+{
+	struct timespec last = client_deadline(AGAIN_MS);
+	int error;
+
+	for (;;) {
+		error = socket_open(client, address, place, seconds);
+		if (error)
+			return error;
+		error = greet(client, seconds ? seconds : GREETING_SECONDS);
+		if (error != -ECONNRESET || client_past(&last))
+			return error;
+		if (interrupt_is_set() && interrupt_ask())
+			return interrupt_refuse();
+		owned_fd_close(&client->link.sock);
+		poll(NULL, 0, AGAIN_PAUSE_MS);
+	}
+}
+
+/*
  * Checks that the broker has the instance name that the program gave, because another broker may listen at the address.
  * -ENOENT, error message set: it has another name.
  */
@@ -209,9 +235,7 @@ static int client_begin(struct gpub_client *client, const char *address, const s
 
 	fork_guard(client);
 	CRASH_POINT(connect_begin);
-	error = socket_open(client, address, &place, manner->seconds);
-	if (!error)
-		error = greet(client, manner->seconds ? manner->seconds : GREETING_SECONDS);
+	error = meet(client, address, &place, manner->seconds);
 	if (!error)
 		error = instance_expect(client, &place);
 	if (!error)

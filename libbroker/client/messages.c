@@ -139,8 +139,8 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
 
 /*
  * Adds the mapping to the client, and sets the record OPEN. -ESTALE: a disconnect has begun, and may have closed the
- * client's mappings already. -EAGAIN: the device was reset, which may have closed the handle. -EPROTO: the client has a
- * mapping with this id already, and one of the two would never be closed.
+ * client's mappings already. -EAGAIN: the device was reset, which may have closed the handle. The client has no mapping
+ * with this id yet: on_grant() has looked.
  */
 static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			   struct mapping *mapping, struct timeline_map *timeline)
@@ -150,8 +150,6 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	pthread_mutex_lock(&client->lock);
 	if (mapping_is_lost(client, mapping))
 		error = -EAGAIN;
-	else if (mapping_find(client, grant->mapping))
-		error = error_set(-EPROTO, "the broker sent the id of a mapping that this process has already");
 	else
 		error = client->leaving ? -ESTALE : mapping_add(client, mapping);
 	if (!error)
@@ -296,26 +294,33 @@ static void on_known_mapping(struct gpub_client *client, const struct wire_grant
 	record_refuse(client, record, error);
 }
 
+/*
+ * Handles a GRANT. With a handle place it opens a new mapping, unless this process has a mapping with the id already: then
+ * an earlier GRANT, of a broker that has ended since, opened the mapping, and the broker's successor answers the request
+ * again. A second open, or a CLOSED, would have the broker free memory that is mapped. A GRANT of a new mapping for which
+ * no acquirer waits any more is answered with CLOSED.
+ */
 static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
 {
 	const struct wire_grant *grant = &message->grant;
-	bool shared = grant->place == WIRE_NO_HANDLE;
 	struct timeline_map *timeline = NULL;
 	struct record *record;
+	bool known;
 	int error = 0;
 
 	CRASH_POINT(grant_received);
 	pthread_mutex_lock(&client->lock);
+	known = grant->place == WIRE_NO_HANDLE || mapping_find(client, grant->mapping);
 	record = client->leaving ? NULL : record_of_request(client, message->request);
 	if (record)
 		error = grant_prepare(client, grant, record, fd, &timeline);
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(grant_prepared);
-	if (!record && !shared) /* no acquirer waits for the new mapping any more */
+	if (!record && !known)
 		call_closed(client, grant->mapping);
 	if (!record)
 		return;
-	if (shared)
+	if (known)
 		on_known_mapping(client, grant, record, error, timeline);
 	else
 		on_new_mapping(client, grant, record, error, timeline);

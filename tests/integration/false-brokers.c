@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,44 @@ static int served(int listener, const char *path, const void *bytes, size_t size
 	return receive(&a);
 }
 
+/* A server that hangs up on the first connection, and refuses the second: the connect is made again, by itself. */
+static int served_again(int listener, const char *path, const struct wire_message *refusal)
+{
+	int sock;
+
+	connect_to(path);
+	sock = accept(listener, NULL, NULL);
+	close(sock);
+	sock = accept(listener, NULL, NULL);
+	if (sock < 0 || send(sock, refusal, sizeof *refusal, MSG_NOSIGNAL) != sizeof *refusal)
+		bail_out("nobody connects again");
+	close(sock);
+	return receive(&a);
+}
+
+static void *hang_up(void *listener)
+{
+	int sock;
+
+	while ((sock = accept(*(int *)listener, NULL, NULL)) >= 0)
+		close(sock);
+	return NULL;
+}
+
+/* A server that hangs up on every connection, until the client has given up. */
+static int served_nothing(int listener, const char *path)
+{
+	pthread_t thread;
+	int error;
+
+	if (pthread_create(&thread, NULL, hang_up, &listener))
+		bail_out("no thread");
+	error = connected(path);
+	shutdown(listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	return error;
+}
+
 static void test_false_broker(void)
 {
 	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40];
@@ -103,12 +142,14 @@ static void test_false_broker(void)
 	wire_refuse(&message, 0, -EPERM, "nobody is wanted here today");
 	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "wanted here"),
 	      "a server that refuses: EPROTO and its own error message");
-	POINT(served(listener, path, NULL, 0) == -ECONNRESET, "a server that hangs up: ECONNRESET");
+	POINT(served_again(listener, path, &message) == -EPROTO && strstr(a.last.text, "wanted here"),
+	      "a server that hangs up once, as one that is replaced: the connect is made again");
 	chmod(directory, 0777);
 	POINT(connected(path) == -EPERM, "a socket in a directory that others may write: EPERM");
 	chmod(directory, 0770);
 	POINT(connected(path) == -EPERM, "in one that a group may write: EPERM");
 	chmod(directory, 0700);
+	POINT(served_nothing(listener, path) == -ECONNRESET, "a server that hangs up: ECONNRESET");
 	close(listener);
 	unlink(path);
 	rmdir(directory);

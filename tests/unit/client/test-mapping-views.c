@@ -6,6 +6,7 @@
  * A device is a table of functions that counts what is mapped, and lets a test do something in the midst of a call.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -350,6 +351,25 @@ static void invariant_4_chunks_are_those_of_the_grant(void **state)
 	closes(mapping);
 }
 
+/* As from the successor of a broker that ended between the MEMORY and its GRANT. */
+static void test_a_chunk_that_comes_again_replaces_the_first(void **state)
+{
+	struct mapping *mapping = opened(1, GPUB_READ, 0);
+	struct wire_grant grant = grant_of(3, GPUB_READ, 0);
+	struct wire_memory memory = { .mapping = MAPPING, .offset = 2 * SPAN, .span = SPAN };
+	int first, fd = dup(STDIN_FILENO);
+
+	(void)state;
+	brings(&grant, 1);
+	first = client->chunks.chunk[1].file.fd;
+	chunks_keep(&client->chunks, &memory, &fd);
+	assert_int_equal(client->chunks.count, 2);
+	assert_true(client->chunks.chunk[1].file.fd != first && fcntl(first, F_GETFD) < 0);
+	assert_int_equal(mapping_extend(client, mapping, &grant), 0);
+	assert_int_equal(size_of(mapping, VIEW_READ), 3 * SPAN);
+	closes(mapping);
+}
+
 /* ---- what comes in between ---- */
 
 static void invariant_8_a_reset_beside_an_open_leaves_nothing_mapped(void **state)
@@ -486,6 +506,7 @@ static void test_what_failed_to_close_is_not_closed_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_a_chunk_that_comes_again_replaces_the_first),
 		TEST(test_all_chunks_are_mapped_behind_each_other),
 		TEST(test_one_address_is_extended_once),
 		TEST(test_a_chunk_that_does_not_map_undoes_the_open),

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-messages.c - a GRANT that comes again, as from the successor of a broker that ended: nothing is opened twice, and
+ * no mapping that this process has is reported as closed. The broker is the other end of a socket pair.
+ */
+#include "records-harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/messages.h"
+#include "common/board.h"
+#include "common/socket.h"
+
+#define OTHER  10 /* the id of a mapping that this process does not have */
+#define SERIAL 5  /* of the buffer in the harness's record */
+
+static struct board_header header;
+static int broker;
+
+static int connected(void **state)
+{
+	int pair[2];
+
+	if (setup(state) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -1;
+	owned_fd_take(&client->link.sock, pair[0]);
+	broker = pair[1];
+	header = (struct board_header){ .buffers = 1, .handles = 1, .devices = 1 };
+	client->board.header = &header;
+	client->board.words = &board_generation;
+	record->mapping->size = sizeof memory;
+	return 0;
+}
+
+static int disconnected(void **state)
+{
+	owned_fd_close(&client->link.sock);
+	close(broker);
+	memset(&client->board, 0, sizeof client->board);
+	return teardown(state);
+}
+
+/* The GRANT of a new mapping, in answer to that request. */
+static struct wire_message grant_of(uint64_t request, uint64_t mapping)
+{
+	struct wire_message message;
+
+	wire_init(&message, WIRE_GRANT, request);
+	message.grant = (struct wire_grant){ .mapping = mapping,
+					     .serial = SERIAL,
+					     .size = sizeof memory,
+					     .span = sizeof memory,
+					     .reserve = sizeof memory,
+					     .rights = GPUB_READ };
+	return message;
+}
+
+/* Whether the client has sent CLOSED of that mapping; 0: it has sent nothing. */
+static void expect_closed(uint64_t mapping)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+	int error = socket_receive(broker, &message, &extra, false, MSG_DONTWAIT);
+
+	if (!mapping) {
+		assert_int_equal(error, -EAGAIN);
+		return;
+	}
+	assert_int_equal(error, 0);
+	assert_int_equal(message.type, WIRE_CLOSED);
+	assert_int_equal(message.grant_id.mapping, mapping);
+}
+
+static void invariant_2_a_grant_that_comes_again_closes_nothing(void **state)
+{
+	struct wire_message message = grant_of(77, MAPPING);
+
+	(void)state;
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(0);
+	assert_true(mapping_find(client, MAPPING) && record->mapping == mapping_find(client, MAPPING));
+	message = grant_of(77, OTHER);
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(OTHER);
+	assert_null(mapping_find(client, OTHER));
+}
+
+/* The harness's device has no open(): an attempt would crash. */
+static void invariant_2_a_grant_of_a_mapping_that_is_here_opens_nothing(void **state)
+{
+	struct wire_message request, message;
+	struct waiter waiter;
+	struct record *again;
+	unsigned mappings = client->mapping_count;
+
+	(void)state;
+	wire_init(&request, WIRE_ACQUIRE, 0);
+	pthread_mutex_lock(&client->lock);
+	again = record_bind(client, "b", 0);
+	assert_non_null(again);
+	record_request_begin(client, again, &waiter, &request);
+	pthread_mutex_unlock(&client->lock);
+	message = grant_of(request.request, MAPPING);
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(0);
+	assert_int_equal(RECORD_STATE(atomic_load(&again->state)), RECORD_OPEN);
+	assert_ptr_equal(again->mapping, record->mapping);
+	assert_int_equal(client->mapping_count, mappings);
+	/* a third answer to the request finds nobody that waits */
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(0);
+	assert_int_equal(RECORD_STATE(atomic_load(&again->state)), RECORD_OPEN);
+	record_wait_end(again, &waiter);
+}
+
+/* A refusal behind the answer is dropped by its number. */
+static void test_a_second_answer_is_dropped(void **state)
+{
+	struct wire_message refused;
+
+	(void)state;
+	record->request = 77;
+	wire_refuse(&refused, 77, -ENOENT, "there is no such buffer");
+	assert_true(messages_handle(client, &refused, -1));
+	assert_int_equal(RECORD_STATE(atomic_load(&record->state)), RECORD_OPEN);
+	expect_closed(0);
+}
+
+#define CONNECTED(name) cmocka_unit_test_setup_teardown(name, connected, disconnected)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CONNECTED(invariant_2_a_grant_that_comes_again_closes_nothing),
+		CONNECTED(invariant_2_a_grant_of_a_mapping_that_is_here_opens_nothing),
+		CONNECTED(test_a_second_answer_is_dropped),
+	};
+
+	return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
+}
