@@ -295,10 +295,10 @@ static void on_known_mapping(struct gpub_client *client, const struct wire_grant
 }
 
 /*
- * Handles a GRANT. With a handle place it opens a new mapping, unless this process has a mapping with the id already: then
- * an earlier GRANT, of a broker that has ended since, opened the mapping, and the broker's successor answers the request
- * again. A second open, or a CLOSED, would have the broker free memory that is mapped. A GRANT of a new mapping for which
- * no acquirer waits any more is answered with CLOSED.
+ * Handles a GRANT. With a handle place it opens a new mapping, unless this process has a mapping with the id already:
+ * then an earlier GRANT, of a broker that has ended since, opened the mapping, and the broker's successor answers the
+ * request again. A second open, or a CLOSED, would have the broker free memory that is mapped. A GRANT of a new mapping
+ * for which no acquirer waits any more is answered with CLOSED.
  */
 static void on_grant(struct gpub_client *client, const struct wire_message *message, int fd)
 {

@@ -104,7 +104,7 @@ static void *hang_up(void *listener)
 	return NULL;
 }
 
-/* A server that hangs up on every connection, until the client has given up. */
+/* A server that hangs up on every connection, until the client has ended its attempts. */
 static int served_nothing(int listener, const char *path)
 {
 	pthread_t thread;

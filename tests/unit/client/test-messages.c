@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-messages.c - a GRANT that comes again, as from the successor of a broker that ended: nothing is opened twice, and
- * no mapping that this process has is reported as closed. The broker is the other end of a socket pair.
+ * test-messages.c - a GRANT that comes again, as from the successor of a broker that ended: nothing is opened twice,
+ * and no mapping that this process has is reported as closed. The broker is the other end of a socket pair.
  */
 #include "records-harness.h"
 
