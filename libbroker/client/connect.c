@@ -193,18 +193,20 @@ static int greet(struct gpub_client *client, unsigned seconds)
 
 /*
  * Connects and greets. A connection that breaks in its greeting is made again, for AGAIN_MS: the broker may have ended
- * while its successor listens at the same socket. Another error ends the attempts.
+ * while its successor listens at the same socket. Another error ends the attempts. -ECONNRESET: the connections broke,
+ * or after a broken one no server listens any more.
  */
 static int meet(struct gpub_client *client, const char *address, struct broker_place *place, unsigned seconds)
 {
 	struct timespec last = client_deadline(AGAIN_MS);
 	int error;
 
-	for (;;) {
+	for (bool again = false;; again = true) {
 		error = socket_open(client, address, place, seconds);
-		if (error)
-			return error;
-		error = greet(client, seconds ? seconds : GREETING_SECONDS);
+		if (again && (error == -ECONNREFUSED || error == -ENOENT))
+			return link_lost_error(&client->link);
+		if (!error)
+			error = greet(client, seconds ? seconds : GREETING_SECONDS);
 		if (error != -ECONNRESET || client_past(&last))
 			return error;
 		if (interrupt_is_set() && interrupt_ask())
