@@ -119,8 +119,8 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 int broker_listen(struct broker *broker, int listener, int former);
 
 /*
- * Ends all parts, with sessions and threads. Memory that clients still map is freed by the driver when this process
- * exits.
+ * Ends all parts, with sessions and threads, but for a thread of discard.c whose close hangs. The driver frees memory
+ * that clients still map when this process has exited and they have closed it.
  */
 void broker_deinit(struct broker *broker);
 

@@ -11,7 +11,8 @@
 #include <signal.h>
 
 enum signal_use {
-	SIGNAL_FOR_WORKERS, /* broker-run passes the signal on to the workers; brokerd ignores the signal */
+	/* broker-run passes what a process sent on to the workers that have not got it; brokerd ignores the signal */
+	SIGNAL_FOR_WORKERS,
 	/* broker-run passes the signal on, and quits at once if its workers have ended; brokerd stops */
 	SIGNAL_STOP,
 	SIGNAL_HANG_UP,     /* broker-run treats the signal as SIGNAL_STOP; brokerd reads its configuration again */

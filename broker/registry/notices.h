@@ -23,7 +23,7 @@ struct registry;
  */
 void notices_send(struct registry *registry, struct notices *notices);
 
-/* Does what notices_send() does, but sends all notices in later passes of the loop. */
+/* Does what notices_send() does, but sends none at once: notices_more() sends them, in this pass or in later ones. */
 void notices_send_later(struct registry *registry, struct notices *notices);
 
 /* Cancels those notices of a buffer or an allocation that were not sent yet. */

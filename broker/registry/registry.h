@@ -161,8 +161,8 @@ void registry_disown(struct buffer *buffer);
 void registry_end_unwritable(struct registry *registry, struct buffer *buffer);
 
 /*
- * Called by mappings.c after a grant of the buffer has ended. Ends the buffer, and may free it, if it is DRAINING and
- * has no grant. Otherwise does nothing.
+ * Called after a grant of the buffer has ended, and after its unlink. If the buffer is DRAINING and has no grant: ends
+ * it, or has its allocation freed or evicted, with which it ends later. Otherwise does nothing.
  */
 void registry_end_buffer(struct registry *registry, struct buffer *buffer);
 

@@ -42,7 +42,10 @@ struct name_woken {
 	};
 };
 
-/* Marks all present waits for the name as to be answered. Called when a new buffer is LIVE under the name. */
+/*
+ * Marks all present waits for the name as to be answered. Called when a LIVE buffer gets the name, or a new generation
+ * under the name.
+ */
 void name_waits_wake(struct broker *broker, const char *name);
 
 /*

@@ -34,7 +34,7 @@ struct growth {
 	struct provision  provision; /* the request for the chunk's memory */
 	uint64_t          size;      /* the new size of the buffer, in bytes */
 	uint64_t          session, request; /* id of the session to answer, and number of its request */
-	/* milliseconds that the resize may wait for memory; 0: not at all; below 0: for ever */
+	/* milliseconds that the resize may wait in the queue for memory; 0: not at all; below 0: for ever */
 	int               timeout_ms;
 };
 

@@ -55,8 +55,8 @@ struct children {
 };
 
 /*
- * Sets *signals to the signals that are to be read from a signalfd(2), and blocks them. Saves the mask and actions that
- * this process had before in children->given.
+ * Sets *signals to the signals that are to be read from a signalfd(2), and blocks them. Saves the mask, and the
+ * actions of SIGPIPE and SIGCHLD, in children->given; then ignores SIGPIPE and sets SIGCHLD to its default.
  */
 void children_take_signals(struct children *children, sigset_t *signals);
 

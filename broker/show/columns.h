@@ -49,7 +49,8 @@ struct column {
 	enum column_shown shown;
 	bool              list;    /* true: the cell is a list; lists are cut before other columns */
 	bool              right;   /* true: the cell's text is at the right end */
-	bool              rising;  /* true: rows are sorted from the smallest number on; false: from the largest on */
+	/* true: numbers are sorted from the smallest on; false: from the largest on. Text is always sorted from A on */
+	bool              rising;
 };
 
 extern const struct column columns[];

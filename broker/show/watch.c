@@ -27,8 +27,8 @@
 #include "rates.h"
 
 #define TEXT_MAX    1024 /* size of a line in bytes, with the NUL: no terminal is wider */
-#define HISTORY     10   /* width of a history in the head, in characters */
-#define ROW_HISTORY 8    /* width of a history in a row, in characters */
+#define HISTORY     10   /* largest width of the history of the rates in the head, in characters */
+#define ROW_HISTORY 8    /* width of the history of a device, session or buffer, in characters */
 #define DEVICES_MAX 4    /* largest number of lines for devices; another limit is a quarter of the screen */
 #define NO_KEYS_MAX 8    /* after more reports in a row of a key that cannot be read, the terminal counts as gone */
 

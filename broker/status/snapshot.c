@@ -52,7 +52,8 @@ static const struct session *waiter_at(const struct snapshot *snapshot, const st
 }
 
 /*
- * Returns the buffer that a reported wait or a waiting request is for. NULL: it is for none, or the buffer has ended.
+ * Returns the buffer that a reported wait or a waiting request is for. NULL: it is for none, or the
+ * buffer has ended, or got another serial since the report.
  */
 static const struct buffer *awaited_at(const struct snapshot *snapshot, const struct tracked *tracked)
 {

@@ -40,7 +40,7 @@ struct many {
 	unsigned     count, index, rights;
 	int          timeout_ms;
 	struct item *items;
-	unsigned     asked;    /* number of items, from the first on, whose request was made if one is needed */
+	unsigned     asked;    /* number of items, from the first on, whose request is made, failed or not needed */
 	unsigned     answered; /* number of items, from the first on, that wait for no answer */
 	unsigned     pending;  /* for few_are_pending(): limit on asked - answered */
 	struct timespec deadline; /* when the caller's timeout ends */

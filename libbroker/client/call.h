@@ -33,7 +33,8 @@ int call_exchange(struct gpub_client *client, const struct wire_message *message
 
 /*
  * Fills in the request's number, sends the request, and waits for the reply. Returns 0 and *reply; or a negative errno
- * with the error message set: the broker's refusal, or an error of call_exchange(). *fd: the descriptor that came with
+ * with the error message set: the broker's refusal, an error of call_exchange(), or -EPROTO for an answer of another
+ * type. *fd: the descriptor that came with
  * the reply, for the caller to close; -1: none came; -EMFILE: this process had no descriptor left for it. fd may be
  * NULL. A reply that comes after the deadline (NULL: no deadline) is dropped. Call it without client->lock.
  */

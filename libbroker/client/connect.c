@@ -192,9 +192,9 @@ static int greet(struct gpub_client *client, unsigned seconds)
 /* ---- connecting ---- */
 
 /*
- * Connects and greets. A connection that breaks in its greeting is made again, for AGAIN_MS: the broker may have ended
- * while its successor listens at the same socket. Another error ends the attempts. -ECONNRESET: the connections broke,
- * or after a broken one no server listens any more.
+ * Connects and greets. A connection that breaks in its greeting is made again, until AGAIN_MS after the first attempt
+ * began: the broker may have ended while its successor listens at the same socket. Another error ends the attempts.
+ * -ECONNRESET: the connections broke, or after a broken one no server listens any more.
  */
 static int meet(struct gpub_client *client, const char *address, struct broker_place *place, unsigned seconds)
 {

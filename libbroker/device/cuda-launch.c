@@ -66,7 +66,7 @@ static bool has_first(struct kernel *kernel)
  * Checks that args has a pointer for each parameter. The driver reads args without a check, and the process would crash
  * if args had too few pointers. Drivers before CUDA 13.2 do not count parameters, and asking for a parameter that does
  * not exist is an API error, which tools such as compute-sanitizer count. With these drivers only the first parameter
- * is checked, and the driver is asked for it only if args has no pointer.
+ * is checked, if args has no pointer; with drivers before CUDA 12.4, which tell nothing of parameters, none is.
  */
 static int args_check(struct kernel *kernel, void **args)
 {

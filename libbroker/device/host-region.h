@@ -78,7 +78,7 @@ struct host_region *host_region_at(size_t index); /* returns the region with thi
 /* Returns a region that overlaps [base, base + size), or NULL. */
 struct host_region *host_region_overlapping(const uint8_t *base, uint64_t size);
 
-/* Whether the device has opened the mapping. */
+/* Whether the allocation is the device's, or the mapping one that the device has opened, and perhaps closed since. */
 static inline bool host_region_is_of(const struct host_region *region, unsigned device)
 {
 	return region->device == device || region->others >> device & 1;

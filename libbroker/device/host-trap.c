@@ -22,9 +22,9 @@ static struct sigaction before; /* the program's own action for SIGSEGV */
 static atomic_bool installed;
 
 /*
- * Reports the fault at `address` if it is a violation, which ends the process. To take host_state.lock cannot deadlock,
- * because only kernels and the program fault, which do not hold it. Does nothing in a forked child, where the device
- * has no memory, and the lock may stay locked for ever.
+ * Reports the fault at `address` if it is a violation, which ends the process. The thread does not hold
+ * host_state.lock: only kernels and the program fault, outside of the library's calls. Does nothing in a forked child,
+ * where the device has no memory, and the lock may stay locked for ever.
  */
 static void report(const void *address)
 {
