@@ -19,7 +19,7 @@ int main(void)
 	    gpub_acquire(client, "u", reads ? GPUB_READ : GPUB_READ | GPUB_WRITE, -1, &u) ||
 	    (reads ? gpub_wait_on(&u, 1, stream) || gpub_copy_on(client, &number, u.ptr, sizeof number, stream)
 		   : gpub_copy_on(client, u.ptr, &number, sizeof number, stream) || gpub_signal_on(&u, 1, stream)) ||
-	    gpub_return_on(&u, stream) || gpub_stream_sync(stream))
+	    gpub_stream_sync(stream) || gpub_timeline_wait(&u, 1, 0, NULL) || gpub_return_on(&u, stream))
 		return fprintf(stderr, "%s\n", gpub_strerror_last()), 1;
 	printf("worker %d: %d\n", reads, number);
 	gpub_disconnect(client);

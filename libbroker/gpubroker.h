@@ -474,10 +474,11 @@ int gpub_redeem(gpub_client *client, const char *text, gpub_lease *lease);
 /*
  * Sets the buffer's timeline to value when all work that is queued on the stream so far is done. Needs a lease with
  * GPUB_WRITE of a buffer that was created with GPUB_TIMELINE. The first session that signals is the timeline's only
- * writer. Each value must be larger than the one before. The first call makes one round trip to the broker.
+ * writer. Each value must be larger than the one before. A session's first
+ * signal of a buffer makes one round trip to the broker.
  *   -EBUSY   another session is the writer, or the stream is being captured
  *   -EINVAL  value above GPUB_TIMELINE_MAX or not larger than the last, or no timeline     -EACCES  no GPUB_WRITE
- *   -EDQUOT  in the first call: too many descriptors from the broker wait for this process to receive them
+ *   -EDQUOT  in the first signal: too many descriptors from the broker wait for this process to receive them
  */
 int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream);
 

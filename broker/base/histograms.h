@@ -47,7 +47,8 @@ struct histogram {
 /* All zeroes to begin with: durations are counted, but not shown in the status file. */
 struct histograms {
 	struct tracking *tracking;
-	struct event    *later;   /* timer that marks the changed histograms for the status file; NULL: not shown */
+	/* timer after which changed histograms are written to the status file; NULL: they are not shown there */
+	struct event    *later;
 	/* a bit for each histogram that is to be marked; the timer is pending if any bit is set */
 	uint32_t         changed;
 	struct histogram of[HISTOGRAMS];

@@ -135,7 +135,7 @@ static void device_try(gpub_client *client, uint32_t index)
 	if (!error)
 		ok("the broker's device %u (%s) is device %d here: a buffer was created and mapped", index, name,
 		   ordinal);
-	else /* what the user or the device has used up is no fault */
+	else /* a full quota, or a full device, is no fault of this machine's set-up */
 		report(error == -EDQUOT || error == -ENOMEM ? WARN : FAIL, NULL,
 		       "a buffer on the broker's device %u (%s, here %d): %s", index, name, ordinal, error_text());
 }

@@ -67,7 +67,10 @@ struct allocation {
 	struct allocation   *chunk_prev, *chunk_next; /* links of a chunk in the list `chunks` of its allocation */
 	void                *ptr;         /* address of the memory in the broker; NULL: the device has not made it */
 	struct device_handle handle;
-	/* descriptor by which clients map the memory, owned by the device; -1: the handle is enough */
+	/*
+	 * descriptor by which clients map the memory: valid until device->release(), which closes the descriptor; -1:
+	 * clients open the memory by its handle
+	 */
 	int                  descriptor;
 	/* address at which each process maps the memory; 0: each process chooses its own */
 	uint64_t             address;

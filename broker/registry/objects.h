@@ -38,7 +38,7 @@ struct buffer {
 	uint64_t           serial;
 	uint32_t           place;      /* index of the buffer's word in the board */
 	enum buffer_state  state;
-	uint64_t           size;       /* size in bytes */
+	uint64_t           size;       /* bytes of the buffer, as asked for in its create or last resize */
 	uint64_t           offset;     /* where the buffer begins, in bytes from the beginning of its allocation */
 	uint64_t           reserve;    /* bytes that the buffer may grow to; 0: the buffer keeps its size */
 	/* request for memory that the buffer grows by; NULL: none. Owned by request/resize.c */
@@ -49,7 +49,7 @@ struct buffer {
 	/* progress of the NOTICEs to the buffer's grants, after the buffer lost its name or got a new serial */
 	struct notices     notices;
 	struct tracked     tracked;
-	unsigned           grant_count; /* number of grants */
+	unsigned           grant_count; /* number of the buffer's grants, by all sessions */
 	unsigned           orphaned;    /* number of grants under orphaned mappings */
 	unsigned           writers;     /* number of grants with GPUB_WRITE */
 	uid_t              owner;
@@ -81,7 +81,7 @@ struct session_mappings {
 	struct siblings *by_allocation; /* table of the session's mappings, grouped by allocation */
 	struct grant    *grants;        /* table of all grants of the session, by struct grant_key */
 	unsigned         orphaned;      /* number of the session's mappings that are orphaned */
-	unsigned         grant_count;   /* number of grants */
+	unsigned         grant_count;   /* number of the session's grants */
 	uint64_t         bytes;         /* sum over all mappings of the bytes of their allocations */
 };
 
@@ -117,7 +117,7 @@ struct mapping {
 	bool                     shared; /* true: later acquires of the session use this mapping, too */
 	bool                     orphaned;
 	struct grant            *grants;
-	unsigned                 grant_count; /* number of grants */
+	unsigned                 grant_count; /* number of the grants under the mapping */
 	struct tracked           tracked;
 	UT_hash_handle           hh;          /* handle in the hash table among->by_id */
 	struct mapping          *prev, *next; /* links in the list allocation->mappings */

@@ -22,7 +22,7 @@ struct identity;
 /* The properties of a buffer that is to be created. */
 struct buffer_spec {
 	const char *name;
-	uint64_t    size;     /* size in bytes */
+	uint64_t    size;     /* bytes that the buffer shall have */
 	uint64_t    span;     /* bytes of the allocation that is made if no present one has room; whole granules */
 	uint64_t    range;    /* bytes of its allocation that the buffer takes; 0: the whole allocation */
 	uint64_t    reserve;  /* bytes that the buffer may grow to, in whole granules; 0: the buffer keeps its size */

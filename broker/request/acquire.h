@@ -16,7 +16,11 @@
 struct mapping;
 struct session;
 
-int acquire_named(struct session *session, const struct wire_message *message); /* handler of ACQUIRE */
+/*
+ * Handlers of ACQUIRE and REDEEM, which answer with a GRANT (an ACQUIRE may wait for the name), of RIGHTS, CLOSED and
+ * QUIESCED. Return 0, or a negative errno with the error message set.
+ */
+int acquire_named(struct session *session, const struct wire_message *message);
 int acquire_redeem(struct session *session, const struct wire_message *message);
 int acquire_rights(struct session *session, const struct wire_message *message);
 int acquire_closed(struct session *session, const struct wire_message *message);

@@ -12,7 +12,8 @@
 
 struct session;
 
-int ending_leave(struct session *session, const struct wire_message *message); /* handler of LEAVE */
+/* Handles LEAVE: ends the session in order. Returns 0, or a negative errno with the error message set. */
+int ending_leave(struct session *session, const struct wire_message *message);
 
 /*
  * Hooks of struct session_hooks. Each call does one piece of work and returns the cost of the work in messages (see

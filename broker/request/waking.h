@@ -8,9 +8,9 @@
 struct broker;
 
 /*
- * Answers the requests that wait for the name. Called when a LIVE buffer gets the name, or a new generation
- * under the name. Answers a few at once, and leaves the others to the next passes of the loop, because there may be as
- * many as the quotas of all users allow. If the buffer loses the name before all are answered, the others go on waiting.
+ * Answers the requests that wait for the name. Called when a LIVE buffer gets the name, or a new generation under the
+ * name. Answers a few at once and leaves the others to the next passes of the loop, because there may be as many as the
+ * quotas of all users allow. If the buffer loses the name before all are answered, the others go on waiting.
  */
 void waking_name(struct broker *broker, const char *name);
 

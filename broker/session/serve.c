@@ -172,8 +172,8 @@ static void session_read(struct session *session)
 
 /*
  * Ends the requests of a disconnected session, and shuts down the broker's direction of the socket, so that the client
- * reads an end of file. Shuts down nothing if the client has shut down its own direction: the socket would report a
- * hang-up though the client still has it open.
+ * reads an end of file. Shuts down nothing if the client has shut down its own direction: with both directions shut
+ * down the broker would take the socket for one that the client has closed (invariant 9).
  */
 static void begin_discarding(struct session *session)
 {

@@ -28,7 +28,7 @@ struct why_graph {
 	/* indexes in `edges` of the edges of all circles: circle by circle, from the lowest node */
 	size_t                    *circle;
 	size_t                     circle_edges; /* number of entries in circle */
-	/* by node: true if the session may go on without the sessions that it waits for */
+	/* by node: true if something else than the sessions that it waits for could end the session's wait */
 	bool                      *open;
 	size_t                    *on;     /* by node: for a node in a circle, the index of its edge in the circle */
 	uint32_t                  *circle_of; /* by node: number of the circle that the node is in, from 1; 0: none */

@@ -42,8 +42,9 @@ struct cache_pass {
 
 /*
  * cache_pass_begin() begins a pass. cache_pass_next() returns the next mapping for the pass to visit; NULL: the pass
- * has visited all. A bounded CACHE_DUE pass first visits the mappings that the broker wants back, then the others,
- * least recently used first. Both are called under client->lock.
+ * has visited all. A CACHE_DUE pass that began with more open than gpub_set_cache() allows (pass->bounded) first visits
+ * the mappings that the broker wants back, then the others, least recently used first. Both are called under
+ * client->lock.
  */
 void cache_pass_begin(struct gpub_client *client, enum cache_scope scope, struct cache_pass *pass);
 struct mapping *cache_pass_next(struct gpub_client *client, const struct cache_pass *pass);

@@ -20,7 +20,7 @@
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *recycled;
-static bool first_used;                           /* client_first has been initialised */
+static bool first_used; /* true: client_first, the process's first client, is in use or has been */
 static _Atomic(struct gpub_client *) others_made; /* list of all client structures but client_first */
 
 static struct client_guard never_connected = { CLIENT_ENDED };

@@ -62,7 +62,7 @@ struct cache {
 /* Whether receiver.c polls for the answer to one type of request before it sleeps. Learned from earlier answers. */
 struct spin {
 	unsigned pause;  /* number of coming answers for which the reader sleeps without polling first */
-	unsigned misses; /* number of the latest polls in a row that found no answer; at most SPIN_PAUSES */
+	unsigned misses; /* latest requests in a row for whose answer polling was in vain; at most SPIN_PAUSES */
 };
 
 struct gpub_client {

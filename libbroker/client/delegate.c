@@ -69,7 +69,8 @@ int gpub_ticket_issue(gpub_client *client, const char *name, unsigned rights, co
 }
 
 /*
- * Makes a record in state NONE, under a key that no other thread looks up. index: the broker's index of the device.
+ * Makes a record in state NONE for a REDEEM. The name of the ticket's buffer is not known, so the record's key in the
+ * table is one that no acquire looks up. index: the broker's index of the device.
  * NULL: out of memory. Call it under client->lock.
  */
 static struct record *record_for_redeeming(struct gpub_client *client, unsigned index)

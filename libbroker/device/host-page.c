@@ -25,7 +25,10 @@
 enum page_rule { PAGE_SHARED, PAGE_WRITABLE, PAGE_NOT_FORKED, PAGE_RULES };
 
 static const struct {
-	/* the flag, in VmFlags of /proc/PID/smaps, of a mapping that keeps the rule; text for reports */
+	/*
+	 * flag: what VmFlags of /proc/PID/smaps has if the memory mapping keeps the rule. what: name of the rule, for
+	 * the report of a memory mapping that breaks the rule
+	 */
 	const char *flag, *what;
 } page_rules[PAGE_RULES] = {
 	/* "ms" (may share), because "sh" is missing if the descriptor is read-only */
