@@ -72,7 +72,7 @@ static struct event *listener_event(struct broker *broker, int listener)
 {
 	struct event *event;
 
-	/* connections_accept() accepts until no connection is pending, and must not wait for the next one */
+	/* connections_accept() accepts several connections a call, and must not wait if fewer are pending */
 	if (fcntl(listener, F_SETFL, O_NONBLOCK)) {
 		error_set(-errno, "the listening socket cannot be made non-blocking: %m");
 		return NULL;
@@ -95,7 +95,7 @@ int broker_listen(struct broker *broker, int listener, int former)
 		return -ENOMEM; /* the event of the former socket stays */
 	event_free(broker->connections->listener);
 	broker->connections->listener = event;
-	/* accepts the connections that are pending at the former socket */
+	/* accepts the pending connections of the former socket; those that connections_accept() leaves end with it */
 	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1; i++)
 		connections_accept(broker, former);
 	close(former);
@@ -344,7 +344,7 @@ static int workers_begin(struct broker *broker)
 	return workers_start(broker->workers, broker->base, broker->device, broker->board->header->devices);
 }
 
-/* Frees spare memory before it stops the devices' threads, because these threads free it. */
+/* Gives pooled memory back before it stops the devices' threads, because these threads free it. */
 static void workers_end(struct broker *broker)
 {
 	usages_limit(&broker->memory->usages, 0);

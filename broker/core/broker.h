@@ -96,7 +96,7 @@ struct core {
 	struct names         names; /* names in the file system that are made again when somebody removes them */
 	/* broker_quit() was called, so broker_loop() returns; event_base_loopexit() would need memory for that */
 	bool                 over;
-	/* called once the broker is stopping and no memory and no device work is left */
+	/* called when the broker is stopping and no memory and no device work is left */
 	void (*drained)(void *context);
 	void                *drained_context;
 };
@@ -125,8 +125,8 @@ int broker_listen(struct broker *broker, int listener, int former);
 void broker_deinit(struct broker *broker);
 
 /*
- * Runs one pass of the loop: serves the fair queue, does a part of the deferred work, then handles the pending
- * events. If wait is true and no work is left, waits for at least one event.
+ * Runs one pass of the loop: serves the fair queue, does a part of the deferred work, then handles the pending events,
+ * unless broker_quit() was called. If wait is true and no work is left, waits for at least one event.
  */
 void broker_pass(struct broker *broker, bool wait);
 
@@ -143,12 +143,16 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 void broker_keep(struct broker *broker, uint64_t bytes);
 
 /*
- * Stops the broker: unlinks every buffer, and refuses creates from now on. drained(), such as broker_quit(), is
- * called when no memory and no device work is left.
+ * Stops the broker: unlinks every LIVE buffer now and each other one when it is made, ends all waits except drains, and
+ * refuses creates and resizes from now on. drained(), such as broker_quit(), is called when no memory and no device
+ * work is left.
  */
 void broker_stop(struct broker *broker, void (*drained)(void *context), void *context);
 
-/* Returns the number of buffers that became live and have ended: their memory was freed, or serves other buffers. */
+/*
+ * Returns the number of buffers that became live and have ended: their memory was freed or pooled, or is zeroed for
+ * other buffers.
+ */
 uint64_t broker_buffers_ended(const struct broker *broker);
 
 /* Returns true if no allocation is left, and by the counters all allocations were freed and all mappings have ended. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * names.h - checks twice a second whether the names of a broker in the file system still refer to the broker's own
- * files: its status file, its socket and the directory of its memory.
+ * files: its status file, its socket, the directory of its memory and, under broker-run --join, the socket of the job
+ * (run/joined.h).
  *
  * A logout removes XDG_RUNTIME_DIR and a user's files in /dev/shm, and cleaners remove old files in /tmp. A name that
  * was removed is made again; if it cannot be, an event and a line of the log say so. Polling instead of inotify(7),
@@ -21,7 +22,8 @@
 
 /*
  * Checks one name. Returns 0 if the name refers to the broker's file; 1 if the name did not and was made again, with
- * the name and a hint in text; or a negative errno with the error message set if it could not be made again.
+ * the name, and a hint if there is one, in text; or a negative errno with the error message set if it could not be made
+ * again.
  */
 typedef int names_look(void *context, char text[EVENT_TEXT_MAX]);
 

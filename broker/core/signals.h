@@ -3,7 +3,8 @@
  * signals.h - what each signal means to broker-run and brokerd: one table for both programs.
  *
  * A terminal, a shell and a job manager send signals to every process of a job, and most signals end a process that
- * does not expect them. So both programs block all signals of the table, and read them from a signalfd. Owns nothing.
+ * does not expect them. So both programs block all signals but SIGNAL_UNTOUCHED, and read them from a signalfd. Owns
+ * nothing.
  */
 #ifndef GPUB_SIGNALS_H
 #define GPUB_SIGNALS_H
@@ -27,8 +28,9 @@ enum signal_use signal_use(int number);
 void signals_used(sigset_t *signals);
 
 /*
- * For a child process that is to become a worker: sets the signal mask, and also blocks all SIGNAL_FOR_WORKERS. Until
- * the child has executed the worker's command, which may handle them, these signals would end the child.
+ * For a process that is to become a worker, which is a child of broker-run or a broker-run that joins: sets the signal
+ * mask, and also blocks all SIGNAL_FOR_WORKERS. Until the process has executed the worker's command, which may handle
+ * them, these signals would end the process.
  */
 void signals_hold_back(const sigset_t *mask);
 

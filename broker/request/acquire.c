@@ -207,8 +207,8 @@ int acquire_closed(struct session *session, const struct wire_message *message)
 }
 
 /*
- * Ends the grant that the QUIESCED names. Frees no memory, because the mapping stays, but the buffer's range may then
- * serve the owner's next buffer.
+ * Ends the grant that the QUIESCED names, unless grant_quiesced() keeps it until the CLOSED or the death of the
+ * process. Frees no memory, because the mapping stays, but the buffer's range may then serve the owner's next buffer.
  */
 int acquire_quiesced(struct session *session, const struct wire_message *message)
 {

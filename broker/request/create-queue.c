@@ -17,13 +17,13 @@
 #include "common/crash-point.h"
 #include "common/error.h"
 
-/* Milliseconds between two questions to a device how much memory it has free: the first pause, and the longest. */
+/* Milliseconds before a question to a device how much memory it has free: the first pause, and the longest. */
 #define LOOK_MS     100
 #define LOOK_MAX_MS 1000
 
 /*
- * Largest number of creates of a queue, from the oldest on, that a wake looks at to find the next to try. Bounds the
- * cost.
+ * Largest number of creates of a queue, from the oldest on, that are looked at to find the next to try, or whether a
+ * new create must wait. Bounds the cost.
  */
 #define PASS_MAX 64
 
@@ -90,7 +90,7 @@ static void looked(struct job *job)
 
 /*
  * Asks the device how much memory it has free. Asks nothing if the device, which may hang, has not answered the last
- * question yet.
+ * question yet, or if there is no memory for the job.
  */
 static void on_look(evutil_socket_t fd, short what, void *argument)
 {
@@ -267,7 +267,8 @@ static void wait_drop(struct create_wait *wait)
 
 /*
  * Ends a wait without memory. If the create is trying to get its memory, only marks the wait as over, and leaves the
- * end to create_wait_failed() or create_wait_over(). The caller then wakes later creates, which may need less memory.
+ * end to create_wait_failed() or create_wait_over(). The caller then has later creates woken, which may need less
+ * memory.
  */
 static void wait_expire(struct create_wait *wait)
 {
@@ -342,8 +343,8 @@ free_wait:
 }
 
 /*
- * Also has a later create of the queue try, because memory that is too little for this create may be enough for a later
- * one.
+ * Also has another create of the queue try, because memory that is too little for this create may be enough for
+ * another.
  */
 void create_wait_failed(struct create_wait *wait)
 {

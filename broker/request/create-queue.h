@@ -6,8 +6,8 @@
  * of one user do not delay those of another. A create that needs memory which only other users can free may be passed
  * by later creates of its user, because these take nothing from it. The driver does not report that a process outside
  * the broker freed memory. So a device for which a create waits is asked at intervals how much memory it has free. Owns
- * the queues; waiting.h ends a wait whose time is over. Never allocates: the hook retry() of a create asks the device
- * for memory.
+ * the queues; waiting.h ends a wait whose time is over. Never allocates device memory: the hook retry() of a create
+ * asks the device for memory.
  */
 #ifndef GPUB_CREATE_QUEUE_H
 #define GPUB_CREATE_QUEUE_H
@@ -55,15 +55,18 @@ struct create_hooks {
 
 /*
  * Puts a create into the queue of its user for memory of the allocation's device, and sets *wait. Calls retry() when
- * there may be enough memory and all earlier creates in the queue may be passed. When the time of the wait is over, or
- * its session has ended, the create leaves the queue and expire() is called. A try that is under way then ends first,
- * and expire() is called only if the try failed. key: session and number of the request that waits. timeout_ms: below 0
- * for ever. Returns 0 or -ENOMEM with the error message set.
+ * there may be enough memory and all earlier creates in the queue may be passed. When the time of the wait is over, its
+ * request is cancelled, its session has ended or the broker stops, the create leaves the queue and expire() is called.
+ * A try that is under way then ends first, and expire() is called only if the try failed. key: session and number of
+ * the request that waits. timeout_ms: below 0 for ever. Returns 0 or -ENOMEM with the error message set.
  */
 int create_wait(struct broker *broker, const struct allocation *allocation, struct wait_key key, int timeout_ms,
 		const struct create_hooks *hooks, void *context, struct create_wait **wait);
 
-/* Ends a try that got no memory. The create keeps its place in the queue, unless the time of its wait is over. */
+/*
+ * Ends a try that got no memory. The create keeps its place in the queue, unless its wait has ended meanwhile. Has
+ * another create of the queue try, if there may be enough memory for that one.
+ */
 void create_wait_failed(struct create_wait *wait);
 
 /* Takes the create out of the queue, frees the wait, and wakes other creates of the device. */
@@ -74,13 +77,13 @@ void create_wait_abandon(struct create_wait *wait);
 
 /*
  * Returns true if new creates of the user must wait for memory of the device, because a create of the user already
- * waits that later ones may not pass.
+ * waits that later ones may not pass, or too many creates wait to look at all of them.
  */
 bool create_must_wait(const struct broker *broker, unsigned device, uid_t uid);
 
 /*
- * Has one create of each user try again, if there may be enough memory for the create. Called when the device has got
- * memory back.
+ * Has one create of each user without a try under way try again, if there may be enough memory for the create. Called
+ * when the device has got memory back or was asked for its free memory, and when a create has left its queue.
  */
 void create_wake(struct broker *broker, unsigned device);
 

@@ -31,7 +31,10 @@
 
 #define KNOWN_FLAGS (GPUB_EPHEMERAL | GPUB_TIMELINE | GPUB_DEDICATED | GPUB_SAME_ADDRESS)
 
-/* largest reserve / size of a buffer with GPUB_SAME_ADDRESS: a reserve takes addresses, which are few (invariant 5) */
+/*
+ * largest reserve / size (in whole granules) of a buffer with GPUB_SAME_ADDRESS: a reserve takes addresses, which are
+ * few (invariant 5)
+ */
 #define SAME_ADDRESS_GROWTH 16u
 
 /* State of a create from its request to its answer. */
@@ -87,7 +90,7 @@ static void creation_fail(struct creation *creation, int error, const char *text
 
 /*
  * Returns true if the new buffer must be unlinked at once: the broker is stopping, or the buffer is ephemeral and its
- * creator has ended since the request. session: the creator; NULL: it has ended.
+ * creator has ended since the request. session: the creator; NULL: it has ended, or the broker asked.
  */
 static bool creation_orphaned(const struct creation *creation, const struct session *session)
 {

@@ -24,16 +24,17 @@ int creation_request(struct session *session, const struct wire_message *message
 struct creation_order {
 	uint64_t session;    /* id of the session to answer; 0: the broker itself asked */
 	uint64_t request;    /* number that the session gave its request */
-	int      timeout_ms; /* how long the create may wait for memory; 0: not at all; below 0: for ever */
+	/* milliseconds that the create may wait in the queue for memory; 0: not at all; below 0: for ever */
+	int      timeout_ms;
 	/* called with the result, in place of an answer to the session; NULL: the session is answered */
 	void (*done)(void *context, int error, const char *text);
 	void    *context;    /* first argument of done() */
 };
 
 /*
- * Begins a create. Fills in those members of spec that follow from the session and the size. Returns 0 if the create is
- * answered now or later, as the order says. Returns a negative errno with the error message set if the create is
- * refused at once; the order is not answered then.
+ * Begins a create. Fills in those members of spec that follow from the session, the size and the flags, and rounds the
+ * reserve. Returns 0 if the create is answered now or later, as the order says. Returns a negative errno with the error
+ * message set if the create is refused at once; the order is not answered then.
  */
 int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct creation_order *order);
 

@@ -5,8 +5,9 @@
  * Owns the key that stamps tickets, and a note of each ticket that can be redeemed once, until the ticket is redeemed
  * or revoked, or some time after its expiry. A note is found by the ticket's id, by its buffer, and by its owner in the
  * order of expiry. The broker keeps nothing of other tickets: their stamp proves that they are genuine, and their terms
- * say what they allow. A ticket is void when its buffer has lost the name or has another owner, when the ticket has
- * expired, and when this broker has ended. Never logs a ticket. common/ticket.c has the format and the stamp.
+ * say what they allow. A ticket is void when its buffer was unlinked, renamed or resized or has another owner, when the
+ * ticket has expired, and when this broker has ended. Never logs a ticket. common/ticket.c has the format and the
+ * stamp.
  */
 #ifndef GPUB_DELEGATION_H
 #define GPUB_DELEGATION_H
@@ -30,17 +31,18 @@ void delegation_deinit(struct delegation *delegation);
 
 /*
  * Makes a ticket for a LIVE buffer in *ticket, which is untouched on failure. -EACCES: the session is neither the
- * owner's nor an admin's; -EINVAL: rights or lifetime are out of range; -EROFS: the buffer is sealed and the ticket is
- * for writing; -EBUSY: the ticket is for another user, and other buffers of the owner are in the buffer's allocation;
- * -EDQUOT: the owner has too many tickets that can be redeemed once; -ENOENT: no LIVE buffer has the name; -ENOMEM.
+ * owner's nor an admin's; -EINVAL: the name is invalid, or rights or lifetime are out of range; -ENAMETOOLONG; -EROFS:
+ * the buffer is sealed and the ticket is for writing; -EBUSY: the ticket is for a certain other user, and other buffers
+ * of the owner are in the buffer's allocation; -EDQUOT: the owner has too many tickets that can be redeemed once;
+ * -ENOENT: no LIVE buffer has the name; -ENOMEM.
  */
 int delegation_issue(struct session *session, const struct wire_issue *issue, struct ticket *ticket);
 
 /*
  * Checks a ticket that the session wants to redeem, and sets *buffer to its buffer. Refusals with these errors are
  * counted by their reason: -EKEYREJECTED: the ticket is forged, from another broker, for another user, or redeemed
- * already; -EKEYEXPIRED: it has expired; -ESTALE: the buffer is gone or has another owner. Not counted: -EBUSY: the
- * session is another user's, and other buffers of the owner are in the buffer's allocation.
+ * already; -EKEYEXPIRED: it has expired; -ESTALE: the buffer was unlinked, renamed or resized, or has another owner.
+ * Not counted: -EBUSY: the session is another user's, and other buffers of the owner are in the buffer's allocation.
  */
 int delegation_check(struct session *session, const struct ticket *ticket, struct buffer **buffer);
 

@@ -38,8 +38,9 @@ static int snapshot(struct session *session, const struct wire_message *message)
 /* What the broker does with one type of a client's messages. */
 struct row {
 	/*
-	 * Does what the message asks for, and answers. Returns 0, or a negative errno with the error message set if
-	 * nothing was done. NULL: clients may not send messages of this type.
+	 * Does what the message asks for, and answers now or later, if the message has an answer. Returns 0, or a
+	 * negative errno with the error message set if nothing was done. NULL: clients may not send messages of this
+	 * type.
 	 */
 	int (*handle)(struct session *session, const struct wire_message *message);
 	/* Kind of the event, with the name of the buffer, that is made when the request is refused; 0: no event. */

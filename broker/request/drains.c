@@ -38,7 +38,10 @@ static void tell(struct session *session, enum event_kind kind, const char *name
 		       &(struct broker_event){ .kind = kind, .actor = SESSION_PARTY(session), .name = name });
 }
 
-/* Ends a drain, and refuses its request if the time of the wait is over. The buffer stays unlinked. */
+/*
+ * Ends a drain, and refuses its request if the time of the wait is over or the request is cancelled. The buffer stays
+ * unlinked.
+ */
 static void drain_end(struct wait *wait, bool expired)
 {
 	struct drain_wait drain = *(struct drain_wait *)wait;

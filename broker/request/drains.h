@@ -14,15 +14,15 @@ struct broker;
 struct buffer;
 
 /*
- * Keeps the request until the memory of the buffer is freed or zeroed, and answers it then. Called before the LIVE
- * buffer is unlinked. Refuses the request with -ETIMEDOUT after timeout_ms (below 0: never). Returns 0, or -ENOMEM: the
- * request is not kept.
+ * Keeps the request until the memory of the buffer is freed or zeroed, or could not be, and answers it then. Called
+ * before the LIVE buffer is unlinked. Refuses the request with -ETIMEDOUT after timeout_ms (below 0: never). Returns 0,
+ * or -ENOMEM: the request is not kept.
  */
 int drain_wait(struct broker *broker, const struct buffer *buffer, uint64_t session, uint64_t request, int timeout_ms);
 
 /*
  * Answers the drain that waits for the buffer with the serial, if there is one. Called when the buffer's memory has
- * been freed or zeroed.
+ * been freed or zeroed, or could not be.
  */
 void drain_ended(struct broker *broker, uint64_t serial);
 

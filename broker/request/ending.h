@@ -12,14 +12,15 @@
 
 struct session;
 
-/* Handles LEAVE: ends the session in order. Returns 0, or a negative errno with the error message set. */
+/* Handles LEAVE: begins the end of the session in order. Returns 0. */
 int ending_leave(struct session *session, const struct wire_message *message);
 
 /*
  * Hooks of struct session_hooks. Each call does one piece of work and returns the cost of the work in messages (see
  * fair-queue.h), or 0 if nothing was left to do. ending_expire() refuses one request whose time is over.
- * ending_silence() drops one request that waits, without an answer. ending_end() ends one timeline, or unlinks one
- * ephemeral buffer of the session.
+ * ending_silence() drops one request that waits, without an answer (but a create of a client that leaves is refused);
+ * when none is left, it takes the session out of the inquiry and wakes creates (create_wake_forgotten()). ending_end()
+ * ends one timeline, or unlinks one ephemeral buffer of the session.
  */
 unsigned ending_expire(struct session *session);
 unsigned ending_silence(struct session *session);

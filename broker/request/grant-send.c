@@ -70,8 +70,8 @@ static void chunk_send(struct session *session, const struct wire_grant *grant, 
 }
 
 /*
- * Sends a MEMORY for each part of the allocation that the session does not have yet. bytes: how many bytes of the
- * allocation, from its beginning, the session has.
+ * Sends a MEMORY for each part of the allocation that the session does not have yet, but none for a first part without
+ * a descriptor. bytes: how many bytes of the allocation, from its beginning, the session has.
  */
 static void memory_send(struct session *session, const struct wire_grant *grant, const struct allocation *allocation,
 			uint64_t bytes)

@@ -81,8 +81,8 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 /* ---- asking ---- */
 
 /*
- * Sends an INQUIRE, unless the session has an unanswered one. The answer to the unanswered INQUIRE will tell what the
- * process waits for at the time of the answer.
+ * Sends an INQUIRE, unless the session has an unanswered one or its library does not know INQUIRE. The answer to the
+ * unanswered INQUIRE will tell what the process waits for at the time of the answer.
  */
 static void session_ask(struct inquiry *inquiry, struct session *session)
 {

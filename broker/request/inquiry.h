@@ -44,7 +44,7 @@ struct inquiry {
 	uint64_t           began_ms;  /* when that round began, in milliseconds of CLOCK_MONOTONIC */
 	unsigned           awaited;   /* number of sessions that were asked in this round and have not answered */
 	struct event      *timer;     /* timer that expires at the end of INQUIRY_MS, or of the pause after a round */
-	/* list of the sessions to ask in each round; the session that was asked longest ago is first */
+	/* list of the sessions to ask in each round; the session that was asked or joined longest ago is first */
 	struct session    *sessions;
 	struct timeline   *timelines; /* list of all timelines; the timeline that was read longest ago is first */
 	struct session    *next;      /* list of the sessions whose REFRESH the next round will answer */

@@ -33,8 +33,8 @@ int manage_check(const struct session *session, const struct buffer *buffer, con
 }
 
 /*
- * Unlinks the buffer. Returns the provision of the buffer's growth, which waits for memory and which the caller must
- * abandon. NULL: the buffer was not growing, and may have been freed.
+ * Unlinks the buffer. Returns the provision of the buffer's growth, which gets memory and which the caller must
+ * abandon. NULL: there is none, and the buffer may have been freed.
  */
 static struct provision *name_end(struct broker *broker, struct buffer *buffer)
 {
@@ -105,7 +105,7 @@ static bool changes(const struct wire_change *change, const struct buffer *buffe
 	       (change->what & WIRE_CHANGE_GROUP && change->group != buffer->group);
 }
 
-/* Changes the buffer's owner, and revokes the tickets that the former owner issued. */
+/* Changes the buffer's owner, and revokes the buffer's tickets. */
 static int give_away(struct broker *broker, struct buffer *buffer, uid_t owner)
 {
 	int error = registry_change_owner(broker->registry, buffer, owner);

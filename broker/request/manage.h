@@ -21,12 +21,12 @@ struct session;
  */
 int manage_check(const struct session *session, const struct buffer *buffer, const char *what);
 
-/* Unlinks a LIVE buffer, and ends its growth if it is growing. Does not check rights. May free the buffer. */
+/* Unlinks a LIVE buffer, and abandons its growth if it is growing. Does not check rights. May free the buffer. */
 void manage_unlink(struct broker *broker, struct buffer *buffer);
 
 /*
- * Handlers of UNLINK, CHANGE, SEAL, RENAME and DRAIN: check the rights of the sender, and do what the message asks for.
- * Return 0, or a negative errno with the error message set.
+ * Handlers of UNLINK, CHANGE, SEAL, RENAME, DRAIN, EVICT and ISSUE: check the rights of the sender, and do what the
+ * message asks for. Return 0, or a negative errno with the error message set.
  */
 int manage_unlink_named(struct session *session, const struct wire_message *message);
 int manage_change(struct session *session, const struct wire_message *message);

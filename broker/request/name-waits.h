@@ -3,8 +3,8 @@
  * name-waits.h - requests that wait for a name: acquires that wait until a buffer has the name (ACQUIRE), and questions
  * that wait until the name has a newer buffer (NEWER).
  *
- * Owns the waits, in a queue for each name. Refuses a wait whose time is over. waking.c takes waits that a new buffer
- * ends, and answers them.
+ * Owns the waits, in a queue for each name. Refuses a wait whose time is over, that is cancelled, or that the broker's
+ * stop ends. waking.c takes the waits for a name that has got a buffer or a newer generation, and answers them.
  */
 #ifndef GPUB_NAME_WAITS_H
 #define GPUB_NAME_WAITS_H

@@ -67,8 +67,8 @@ static bool is_awaited(const struct provision *provision)
 }
 
 /*
- * Puts the provision into the queue for memory, or leaves it in the queue if it is there. Returns false if the
- * provision may not wait in the queue.
+ * Puts the provision into the queue for memory. If it is there, ends its try and, if its wait has ended meanwhile, the
+ * provision. Returns false if the provision may not wait in the queue, or the broker is out of memory.
  */
 static bool waits(struct provision *provision)
 {

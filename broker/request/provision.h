@@ -2,10 +2,10 @@
 /*
  * provision.h - gets the memory of a new allocation: from its owner's pooled memory, or from the device.
  *
- * If the device has too little memory, a provision first has spare memory given back to the device, and waits until
- * this memory, and memory that is already on its way back, has arrived. If that is not enough, a provision with a
- * timeout waits in the queue for memory (create-queue.h). Owns the device's job until the allocation owns the job.
- * Knows nothing of names and answers. The caller is told the result once, by done().
+ * If the device has too little memory, a provision first has pooled memory given back to the device, and waits until
+ * this memory, and memory that is already on its way back, has arrived. If that is not enough, it has idle memory
+ * evicted, and waits in the queue for memory (create-queue.h) if it has a timeout. Owns the device's job until the
+ * allocation owns the job. Knows nothing of names and answers. The caller is told the result once, by done().
  */
 #ifndef GPUB_PROVISION_H
 #define GPUB_PROVISION_H
@@ -45,13 +45,14 @@ struct provision {
 
 /*
  * Begins to get the memory. Returns 0; done() is called later or before this function returns. Returns -ENOMEM, and
- * done() is not called, if the provision has no timeout and other creates of its user wait for memory.
+ * done() is not called, if the provision has no timeout and must wait for other creates of its user
+ * (create_must_wait()).
  */
 int provision_begin(struct provision *provision);
 
 /*
- * Ends a provision whose memory nobody needs any more. If the provision waits in the queue, done() is called at once
- * with -ENOMEM. If the device is making the memory, done() is called later, with the device's result.
+ * Ends a provision whose memory nobody needs any more. If the provision waits in the queue and makes no try, done() is
+ * called at once with -ENOMEM. Otherwise done() is called later, with the result of the try.
  */
 void provision_abandon(struct provision *provision);
 

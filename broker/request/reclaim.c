@@ -14,8 +14,8 @@
 /* ---- the whole allocation: freed, or zeroed for the pool ---- */
 
 /*
- * Returns true if the allocation goes to the device in place of the pool, because its memory could not be zeroed or a
- * create needs it; then submits the job that frees the memory.
+ * Returns true if the allocation goes to the device in place of the pool, because its memory could not be zeroed or the
+ * pool keeps it no more; then submits the job that frees the memory.
  */
 static bool must_be_freed(struct broker *broker, struct job *job)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refusal.h - makes events of refused requests (base/events.h). dispatch.c calls the functions for its rows. Owns
- * nothing. Sends no answer.
+ * refusal.h - makes events of refused requests (base/events.h). dispatch.c calls the functions for its rows, and
+ * acquire.c calls one for an ACQUIRE that waited. Owns nothing. Sends no answer.
  */
 #ifndef GPUB_REFUSAL_H
 #define GPUB_REFUSAL_H

@@ -16,8 +16,8 @@ struct session;
 
 /*
  * The handler of RESIZE. Answers at once, or when the device has finished. Returns 0, or a negative errno with the
- * error message set, which dispatch.c sends as the refusal: -EINVAL, -EBUSY, -EROFS, -ENOSPC, -ENOMEM, -EDQUOT,
- * -EACCES, -ENOENT, -ECONNREFUSED.
+ * error message set, which dispatch.c sends as the refusal: -EINVAL, -ENAMETOOLONG, -EBUSY, -EROFS, -ENOSPC, -ENOMEM,
+ * -EDQUOT, -EACCES, -ENOENT, -ECONNREFUSED.
  */
 int resize_begin(struct session *session, const struct wire_message *message);
 

@@ -4,9 +4,9 @@
  *
  * Each kind of wait has its own file: requests that wait for a name (name-waits.h), drains that wait for a buffer's end
  * (drains.h), creates that wait for memory of a device (create-queue.h). A wait ends when its kind answers the request,
- * when its time is over, when the request is cancelled, or with its session. Owns the list of each session's waits and
- * a timer for the first of their deadlines. Keeps ids of sessions and not pointers: a session that has ended or is
- * disconnected gets no answer.
+ * when its time is over, when the request is cancelled, with its session, or, if it is no drain, when the broker stops.
+ * Owns the list of each session's waits and a timer for the first of their deadlines. Keeps ids of sessions and not
+ * pointers: a session that has ended or is disconnected gets no answer.
  */
 #ifndef GPUB_WAITING_H
 #define GPUB_WAITING_H
@@ -28,7 +28,7 @@ struct wait;
 
 struct waiting {
 	struct waiter     *waiters;    /* table of the sessions with waits, by id */
-	struct wait       *by_request; /* table of all waits, by session and request */
+	struct wait       *by_request; /* waits by session and request; of waits with the same key, the first */
 	unsigned           count;      /* number of all waits */
 	bool               stopping;   /* waiting_forget_all() is ending the waits; waits for a name are then refused */
 	/* table of the queues of requests that wait for a name, by name. Owned by name-waits.c */
@@ -62,8 +62,9 @@ struct wait_shown {
 
 struct wait_kind {
 	/*
-	 * Ends a wait: takes it out of all tables and frees it. expired: true: refuses the request, because its time is
-	 * over or it was cancelled. false: the session gets no more answers, or the broker stops.
+	 * Ends a wait: takes it out of all tables and frees it; a create that tries to get memory is freed after the
+	 * try. expired: true: refuses the request, because its time is over or it was cancelled. false: the session
+	 * gets no more answers, or the broker stops.
 	 */
 	void (*end)(struct wait *wait, bool expired);
 	void (*show)(const struct wait *wait, struct wait_shown *shown);
@@ -78,7 +79,8 @@ struct wait {
 	struct deadline         expires; /* deadline, by CLOCK_MONOTONIC; its ms is 0: the request waits for ever */
 	uint64_t                since_ms; /* beginning of the wait, in milliseconds since 1970 */
 	struct tracked          tracked;
-	uint64_t                began;  /* time when the request was received: now_ns(CLOCK_MONOTONIC) */
+	/* broker->received when the wait began; for waits for a name and drains, the time of their request */
+	uint64_t                began;
 	struct wait_key {
 		uint64_t session, request;
 	} key;
@@ -105,8 +107,8 @@ void wait_leave(struct wait *wait);
 /*
  * Ends the session's wait with the earliest deadline, if its time is over, and refuses its request. Otherwise sets the
  * timer again, and ends the wait nevertheless if there is no memory for the timer. Returns false if no wait was ended.
- * The timer of the session's deadlines does not call this function but session_owe(), so that thousands of requests
- * that expire at the same time are ended in the share of their user.
+ * The timer of a session's deadlines calls session_owe() and not this function, so that thousands of requests that
+ * expire at the same time are ended in the share of their user; for the broker's own waits it calls this function.
  */
 bool waiting_expire(struct broker *broker, uint64_t session);
 

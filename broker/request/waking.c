@@ -8,7 +8,7 @@
 #include "name-waits.h"
 #include "waiting.h"
 
-/* largest number of requests answered in one pass of the loop, so that others are not delayed (invariant 5) */
+/* largest number of requests answered in one call, so that others are not delayed (invariant 5) */
 #define WAKES 16
 
 static void answer(const struct name_woken *woken)
