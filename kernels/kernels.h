@@ -8,8 +8,9 @@
  *
  * The CUDA kernels, the host twins and programs that launch the kernels include this header. Owns nothing. args[i] of
  * gpub_launch() points to parameter i, in the order and of the types given here. Pointers are device pointers:
- * gpub_lease.ptr, or offsets from it. All kernels except those of spin are correct for any grid, because they stride
- * over the elements.
+ * gpub_lease.ptr, or offsets from it. On CUDA, kernels are correct for any grid of blocks and threads in x (heat_step
+ * and heat_edges: in x and y), because they stride over the elements; those of spin do their work in one thread. The
+ * host twins ignore the grid.
  *
  *   heat_step(float *next, const float *now, const float *north, const float *south,
  *             uint32_t rows, uint32_t columns, float r)
@@ -194,7 +195,7 @@ KERNELS_INLINE gpub_launch_config linear_grid(uint64_t count, void *stream)
 	return config;
 }
 
-/* Returns a grid for heat_step() over rows x columns cells, on the current device. */
+/* Returns a grid for heat_step() or heat_edges() over rows x columns cells, on the current device. */
 KERNELS_INLINE gpub_launch_config heat_grid(uint32_t rows, uint32_t columns, void *stream)
 {
 	gpub_launch_config config = single_grid(stream);

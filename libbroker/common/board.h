@@ -83,7 +83,7 @@ void board_place(struct board *board, void *base, size_t size);
 
 /*
  * Checks the board in a descriptor that a broker sent, and maps it read-only. -EPROTO: the descriptor is not a board of
- * this library's version, or is not sealed.
+ * this library's version, or is not sealed. -ENOMEM or an errno of mmap(2): it cannot be mapped.
  */
 int board_map(struct board *board, int fd);
 

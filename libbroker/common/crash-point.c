@@ -108,7 +108,7 @@ static int process_is(pid_t pid, const char *states)
 	return !end || strchr(states, end[2]);
 }
 
-/* Sends the signal to the process, and waits until the process is dead or stopped. */
+/* Sends the signal to the process, and waits until the process is dead or stopped, for PATIENCE checks at most. */
 static void signal_client(pid_t pid, int signal)
 {
 	kill(pid, signal);

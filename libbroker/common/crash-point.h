@@ -4,18 +4,19 @@
  *
  * CRASH_POINT(NAME) marks a crash point. In a build without --enable-crash-points the macro only checks that NAME is in
  * the table below. In a build with --enable-crash-points, environment variables say what happens at which crash point
- * (tests/crash/crash.c sets them):
+ * (the programs of tests/crash set them):
  *
  *   GPUB_CRASH=NAME:NTH:ACTION[:PID]   the NTH passing of crash point NAME (1 is the first) does ACTION
  *   GPUB_CRASH=@FILE                   FILE holds NAME:NTH:ACTION[:PID] and is read at each crash point, so that a
  *                                      running broker can be given another action
- *   GPUB_CRASH_VISITED=FILE            each passing of any crash point appends "PID NAME" to FILE
+ *   GPUB_CRASH_VISITED=FILE            each passing of any crash point appends "PID NAME" to FILE, which
+ *                                      must exist; PID is 0 where the broker serves no client
  *
- * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A LIBRARY point acts on its own process, in
- * the thread that passes the point. A BROKER or LOOP point acts on process PID, where exit means kill, and waits
- * until PID is dead or stopped, so that the broker's next step finds PID dead or stopped. Only passings while the
- * broker serves PID (CRASH_POINT_PEER) are counted at a BROKER point; all passings are counted at a LOOP point, where
- * the broker serves no client. Owns the counts.
+ * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A LIBRARY point acts on its own process, in the
+ * thread that passes the point. A BROKER or LOOP point acts on process PID, where exit means kill, and waits until PID
+ * is dead or stopped (at most some seconds), so that the broker's next step finds PID dead or stopped. Only passings
+ * while the broker serves PID (CRASH_POINT_PEER) are counted at a BROKER point; all passings are counted at a LOOP
+ * point, where the broker serves no client. Owns the counts.
  */
 #ifndef GPUB_CRASH_POINT_H
 #define GPUB_CRASH_POINT_H

@@ -30,7 +30,10 @@ int layout_check(const gpub_layout *layout);
 /* Returns the bytes of all elements of a checked layout. 0: an extent is 0, or the layout is all zeros (none). */
 uint64_t layout_bytes(const gpub_layout *layout);
 
-/* Sets shape[0] to the number of whole rows that fit in `bytes` bytes. Does nothing for a layout without dimensions. */
+/*
+ * Sets shape[0] to the number of whole rows that fit in `bytes` bytes, where each row takes whole bytes. Does nothing
+ * for a layout without dimensions, or whose rows have no elements.
+ */
 void layout_resize(gpub_layout *layout, uint64_t bytes);
 
 /*

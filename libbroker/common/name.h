@@ -13,7 +13,7 @@ int name_check(const char *name);
 
 /*
  * Copies a name, which need not be valid, for logs and terminals. Cuts the name to NAME_SIZE, and replaces each byte
- * that is not printable by '?'. Returns `copy`.
+ * that is not printable, and each space, by '?'. Returns `copy`.
  */
 const char *name_printable(const char *name, char copy[NAME_SIZE]);
 

@@ -24,7 +24,7 @@ struct path_part {
 	enum path_fault fault;
 	bool            is_last; /* true: the part is the socket; false: a directory that leads to the socket */
 	struct stat     st;      /* stat(2) of the part; valid for PATH_WRONG_KIND and PATH_CLOSED */
-	char            path[PATH_PART_MAX]; /* the part's path, from the root on */
+	char            path[PATH_PART_MAX]; /* the path up to the end of the part */
 };
 
 /* Writes this process's effective ids into text, as "uid 1000, groups 1000 27". */

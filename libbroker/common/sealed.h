@@ -2,11 +2,11 @@
 /*
  * sealed.h - sealed handles: device handles, encrypted for one session.
  *
- * The handle of a mapping's allocation travels in the board, and the handle of a chunk that the allocation grew by
- * travels in a MEMORY message. The cipher is XChaCha20-Poly1305 (libsodium) under the session's key, with a random
- * nonce. The terms are the associated data, so a sealed handle opens only for its session, its mapping and
- * exactly these terms. All clients may read all sealed handles. Owns nothing and keeps no key. sodium_init() must
- * have run.
+ * The handle of a mapping's allocation travels in the board. A chunk that the allocation grew by has no handle there:
+ * the descriptor that comes with its MEMORY message opens it. The cipher is XChaCha20-Poly1305 (libsodium) under the
+ * session's key, with a random nonce. The terms are the associated data, so a sealed handle opens only for its session,
+ * its mapping and exactly these terms. All clients may read all sealed handles. Owns nothing and keeps no key.
+ * sodium_init() must have run.
  */
 #ifndef GPUB_SEALED_H
 #define GPUB_SEALED_H

@@ -54,7 +54,8 @@ int socket_connect_within(const struct sockaddr_un *sun, unsigned seconds);
 
 /*
  * Sends one message, with a descriptor unless fd is -1. -EAGAIN: flags has MSG_DONTWAIT, and the queue is full.
- * -ECONNRESET: the connection has ended. -ETOOMANYREFS, -ENOBUFS, -ENOMEM: the system has no memory for the message.
+ * -ECONNRESET: the connection has ended, or sendmsg(2) has another error. -ETOOMANYREFS: too many descriptors are on
+ * their way. -ENOBUFS, -ENOMEM: the system has no memory for the message.
  * Does not change the thread's error message, because most sends follow an operation whose error message must stay.
  */
 int socket_send(int sock, const struct wire_message *message, int fd, int flags);
@@ -83,8 +84,8 @@ struct socket_extra {
 /*
  * Receives one message and checks its form. want_fd true: the peer is trusted, and one descriptor may come with the
  * message; further descriptors are closed here. want_fd false: all descriptors are in extra->unwanted, and the caller
- * closes them, because a close may wait. -EAGAIN: no message yet. -ECONNRESET: the connection has ended. -EPROTO: the
- * message is malformed.
+ * closes them, because a close may wait. -EAGAIN: no message yet. -ECONNRESET: the connection has ended, or recvmsg(2)
+ * has another error. -EPROTO: the message is malformed.
  */
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags);
 

@@ -76,7 +76,7 @@ bool status_file_is_held(int fd);
 /*
  * Stores the address at which the broker of an instance listens. The instance's name must be valid. -ENOENT: there is
  * no status file. -EACCES: this user may not read the file. -ECONNREFUSED: the broker is dead. -EBADMSG: the file has
- * no address. The error message is set.
+ * no address. Other errors are those of open(2). The error message is set.
  */
 int status_file_address(const char *instance, char address[SOCKET_ADDRESS_SIZE]);
 

@@ -4,8 +4,8 @@
  *
  * The broker stamps a ticket with a keyed hash (BLAKE2b, libsodium), so a holder can read what the ticket allows but
  * cannot change the ticket. The text is "gpub1." and the ticket in base64url. A ticket is a secret like a password,
- * because any holder may use it. Owns the form of a ticket and its stamp. The broker decides what a ticket allows
- * (broker/request/delegation.c). sodium_init() must have run.
+ * because any holder may use it, unless it is for one user. Owns the form of a ticket and its stamp. The broker decides
+ * what a ticket allows (broker/request/delegation.c). sodium_init() must have run.
  */
 #ifndef GPUB_TICKET_H
 #define GPUB_TICKET_H
@@ -26,7 +26,7 @@ struct ticket {
 	uint8_t  instance[16]; /* board_header.instance_id of the broker that issued the ticket */
 	uint8_t  id[16];       /* random */
 	uint64_t serial;       /* serial of the buffer that the ticket is for */
-	uint64_t expires_ms;   /* time of CLOCK_BOOTTIME; 0: the ticket expires with its buffer */
+	uint64_t expires_ms;   /* time of CLOCK_BOOTTIME; 0: the ticket has no time limit */
 	uint32_t uid;          /* the user who may redeem the ticket; TICKET_ANY_USER: any holder */
 	uint32_t owner_changes; /* how often the buffer's owner had changed when the ticket was issued */
 	uint8_t  rights, once, reserved[6]; /* GPUB_READ, GPUB_WRITE; 1: can be redeemed once; must be 0 */

@@ -44,7 +44,7 @@ enum wire_traits {
  * Rows are only ever added, so a number keeps its meaning.
  */
 #define WIRE_MESSAGES(ROW)										\
-	/* The first message of a connection, sent once the broker has a pidfd of the client. */	\
+	/* The first message, unless REFUSED is: sent once the broker has a pidfd of the client. */	\
 	ROW(CHALLENGE, 1, BROKER, NONE, BODY(hello), 0, WIRE_GREETS)					\
 	/* Proves by the kernel's credentials that the sender is the process of the pidfd. */		\
 	ROW(HELLO, 2, CLIENT, WELCOME, BODY(hello), 0, WIRE_GREETS)					\
@@ -70,7 +70,7 @@ enum wire_traits {
 	ROW(INFO, 12, BROKER, NONE, BODY(info), 0, 0)							\
 	/* The session may map a buffer. The handle is in the board, sealed to the session. */		\
 	ROW(GRANT, 13, BROKER, NONE, BODY(grant), 0, 0)							\
-	/* Asks a session to end its use of a buffer that lost its name. Answers no request. */		\
+	/* Asks a session to end its use of a buffer, or to close a mapping. Answers no request. */	\
 	ROW(NOTICE, 14, BROKER, NONE, BODY(grant_id), 0, 0)						\
 	/* The request, or the greeting, is refused. */							\
 	ROW(REFUSED, 15, BROKER, NONE, BODY(refused), 0, WIRE_GREETS)					\
@@ -270,7 +270,7 @@ struct wire_evict {
 
 struct wire_issue {
 	char     name[NAME_SIZE];
-	uint64_t lifetime_ms; /* how long the ticket is valid, from its issue on; 0: until the buffer is unlinked */
+	uint64_t lifetime_ms; /* how long the ticket is valid, from its issue on, at most; 0: no limit */
 	uint32_t rights, uid; /* rights of the ticket; the user who may redeem it, or TICKET_ANY_USER */
 	uint32_t once;        /* 1: the ticket can be redeemed once */
 };
@@ -353,8 +353,8 @@ void wire_init(struct wire_message *message, enum wire_type type, uint64_t reque
 void wire_refuse(struct wire_message *message, uint64_t request, int error, const char *text);
 
 /*
- * Checks the form of a received message: length, magic, version, type, that every text ends inside its array, and that
- * no count exceeds its array. -EPROTO with the error message set.
+ * Checks the form of a received message: length, magic, version, type, that every text ends inside its array, that no
+ * count exceeds its array, and that a refusal has a negative error. -EPROTO with the error message set.
  */
 int wire_check(const struct wire_message *message, size_t length);
 

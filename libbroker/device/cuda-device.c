@@ -2,9 +2,9 @@
 /*
  * cuda-device.c - the CUDA device: its table of functions, and its start.
  *
- * Owns the flag that CUDA was started in this process. No code of the CUDA device runs before start(). So a binary
- * built with CUDA runs on a machine without a driver, and a process may fork before start(). Compiled only in builds
- * with CUDA; in other builds select.c sets device_cuda to NULL.
+ * Owns the flag that CUDA was started in this process. Before start() only driver() calls CUDA, and only to ask for the
+ * driver's version. So a binary built with CUDA runs on a machine without a driver, and a process may fork before
+ * start(). Compiled only in builds with CUDA; in other builds select.c sets device_cuda to NULL.
  */
 #include <errno.h>
 #include <pthread.h>

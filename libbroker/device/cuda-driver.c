@@ -363,8 +363,9 @@ static int current_after_reset(void)
 }
 
 /*
- * Stores the device of the current context. False: no context is current. Without a current context the driver is not
- * asked for the device, because the call would be an API error, which tools such as compute-sanitizer count.
+ * Stores the device of the current context. False: no context is current, or the driver does not tell its device, as
+ * after a reset. Without a current context the driver is not asked for the device, because the call would be an API
+ * error, which tools such as compute-sanitizer count.
  */
 static bool current_device(CUdevice *device)
 {

@@ -116,7 +116,7 @@ int cuda_fence_take(struct fences *fences, int ordinal, CUstream stream, struct 
  * No lock is held around the launch and the record of its event, because a launch can block on a full queue until
  * another thread's launch lets it proceed. Each thread records the event after its own launch, so the last record comes
  * after all launches. A launch that cannot be marked succeeds nevertheless, because it cannot be undone. Then the
- * module is never unloaded (fence_wait()).
+ * module is not unloaded (fence_wait()), unless the device is reset.
  */
 void cuda_fence_put(struct fence *fence, CUstream stream, bool launched)
 {

@@ -8,8 +8,9 @@
  * without atfork handlers sets the flag at its first call of device_cuda_forked(), and only if this library had started
  * CUDA. The child's descriptors of the GPU prove nothing by then, because the child may have opened them itself.
  *
- * Compiled also in builds without CUDA. Never allocates, locks or prints, because its code runs in the child between
- * fork and exec, where only async-signal-safe calls are allowed. A vfork or posix_spawn does not run it.
+ * Compiled also in builds without CUDA. After fork_register(), which runs when the library is loaded, it never
+ * allocates, locks or prints, because its code runs in the child between fork and exec, where only async-signal-safe
+ * calls are allowed. A vfork or posix_spawn does not run it.
  */
 #include <errno.h>
 #include <pthread.h>

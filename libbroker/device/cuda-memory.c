@@ -203,7 +203,7 @@ static unsigned int page_flags(int ordinal, bool writable)
 	return flags | CU_MEMHOSTREGISTER_READ_ONLY;
 }
 
-/* A registered page, which is in the table only to be registered again after a reset. */
+/* A registered page, which is in the table to be registered again after a reset, and found when it is unregistered. */
 struct page {
 	void          *address;
 	size_t         size;

@@ -6,7 +6,8 @@
  * Loading waits for the work on a device, also for a stream that is blocked by a wait (facts.md, "Loading"). CUDA
  * would delay loading until a kernel is first looked up or launched. So modules are loaded explicitly: by
  * cuda_module_load() on all devices in use, and by cuda_module_ready() on a device that is used later. Look-ups and
- * launches on these devices load nothing.
+ * launches on these devices load nothing, except that a look-up loads its kernel if the driver cannot list kernels
+ * (before CUDA 12.4).
  *
  * Owns the CUlibrary of each module (which belongs to no context), the kernels that were looked up, and the module's
  * fences (cuda-fence.c). The caller makes sure that no launch of a module begins during or after its unloading.

@@ -34,7 +34,7 @@ struct kernel {
 
 struct module {
 	CUlibrary        library;
-	CUkernel        *listed; /* all kernels of the file; NULL: the driver cannot list kernels (before CUDA 12.4) */
+	CUkernel        *listed; /* all kernels of the file; NULL: they could not be listed, as before CUDA 12.4 */
 	unsigned         listed_count;
 	/* for each device: id of the context in which the module is loaded, or is being loaded; 0: none */
 	_Atomic uint64_t ready[DEVICE_MAX];

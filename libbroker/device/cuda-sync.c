@@ -10,12 +10,12 @@
  * CUDA does not document that barriers wait, but memory is given to another buffer because they do. So this file
  * tests barriers on each device before it relies on them. A trial blocks a private stream by a wait and calls a
  * barrier. If the barrier returns before the stream is released, barriers do not wait on this device. Then
- * cuda_sync() returns -ENOTSUP from then on, and each last close of a handle is tested by a trial, too. A trial
+ * cuda_sync() returns -ENOTSUP from then on, and each close of a handle is tested by a trial, too. A trial
  * during which the program resets the device has no verdict.
  *
- * Owns the verdicts, and a page with the words on which private streams wait. Blocks no stream for longer than
- * PARKED_US, and none in a program that returns all its leases in stream order. Reports a close as done only if the
- * driver did; after an error the caller keeps the mapping for ever (docs/lifetime.md, "Close").
+ * Owns the verdicts, and a page with the words on which private streams wait. Blocks only streams of its own, each for
+ * about PARKED_US, and none in a program that returns all its leases in stream order. Reports a close as done only if
+ * the driver did; after an error the caller keeps the mapping for ever (docs/lifetime.md, "Close").
  */
 #include <errno.h>
 #include <pthread.h>

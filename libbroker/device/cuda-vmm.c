@@ -48,7 +48,10 @@ struct range {
 
 static struct range   *ranges;
 static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `ranges` and all ranges in it */
-/* held while a thread maps memory at a given address, extends a range, makes it writable, or unmaps it */
+/*
+ * held while a thread maps memory at a given address, extends a range, makes it writable, or unmaps it; not while
+ * cuda_vmm_map_again() does so with its new range
+ */
 static pthread_mutex_t fixed_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the table ---- */
@@ -297,7 +300,8 @@ static CUresult memory_export(CUmemGenericAllocationHandle memory, int *descript
  * Exports the smallest piece of memory, the anchor, and keeps its descriptor until the process ends, because this
  * makes other exports faster. The driver takes 0.6 ms to export the first descriptor on the machine, and to close the
  * last one. While any process has another descriptor, of any device, an export takes 25 us and a close 8 us
- * (docs/facts.md). False: the anchor could not be made, for lack of memory; the next allocation tries again.
+ * (docs/facts.md). False: the anchor could not be made, for lack of memory or descriptors; the next
+ * allocation tries again.
  */
 static bool anchor_make(int ordinal)
 {

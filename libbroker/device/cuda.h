@@ -8,7 +8,7 @@
  * because the runtime would need the driver of its toolkit. Pushing and popping a context leaves no trace in the
  * program. Ordinals are the driver's, which equal the runtime's.
  *
- * Included only by the cuda-*.c files and tests/gpu.
+ * Included only by the cuda-*.[ch] files and by tests.
  */
 #ifndef GPUB_CUDA_H
 #define GPUB_CUDA_H
@@ -160,8 +160,8 @@ int cuda_enter(struct cuda_scope *scope, int ordinal);
 
 /*
  * Enters the guard with the stream's context. For a special stream (cuda_stream_is_special()) this is the current
- * context, or device 0's if no context is current. Makes no call on the stream that could disturb a capture. The caller
- * must call cuda_stream_captured() next.
+ * context, or device 0's if no context is current. Makes no call on the stream that could disturb a capture. Before the
+ * caller uses the stream, it must find out whether the stream is being captured.
  */
 int cuda_enter_stream(struct cuda_scope *scope, CUstream stream);
 
@@ -242,8 +242,8 @@ int cuda_close(int ordinal, void *ptr);
 int cuda_sync(int ordinal, const struct device_handle *handle, uint64_t size);
 
 /*
- * Whether a close of an IPC handle was seen to return before the device's work was done. If true, cuda_close() tests
- * each last close, and fails with -EIO if the close did not wait.
+ * Whether a close of an IPC handle was seen to return before the device's work was done, or could not be seen to wait.
+ * If true, cuda_close() tests each close, and fails with -EIO unless the close is seen to wait.
  */
 bool cuda_closes_return(int ordinal);
 

@@ -66,7 +66,7 @@ struct device_memory {
 
 /*
  * The CUDA version that the driver must support (12000 is 12.0), and the first driver that supports it.
- * cuda-library.c checks at compile time that no function in cuda.h needs a newer version.
+ * cuda-library.c checks at compile time that no function in CUDA_FUNCTIONS of cuda.h needs a newer version.
  */
 #define CUDA_NEEDED        12000
 #define CUDA_NEEDED_DRIVER "525.60.13"
@@ -88,9 +88,10 @@ struct device {
 	unsigned         descriptors;
 
 	/*
-	 * Makes the kind usable in this process. Later calls do nothing. -ENODEV: only if the machine has no device
-	 * of this kind, because "auto" then chooses the host device. -ENOTSUP: this is a forked child, or the driver
-	 * is too old.
+	 * Makes the kind usable in this process. After a success, later calls do nothing on CUDA; on the host device
+	 * they can still make the process the owner, and -EINVAL refuses another number of devices. -ENODEV: only if
+	 * the machine has no device of this kind, because "auto" then chooses the host device. -ENOTSUP: this is a
+	 * forked child, or the driver is too old.
 	 */
 	int (*start)(const struct device_setup *setup);
 	/*
@@ -128,9 +129,9 @@ struct device {
 	int (*export_handle)(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 	int (*release)(int ordinal, void *ptr); /* frees an allocation */
 	/*
-	 * Tells whether all devices have ended the work of a dead process. 0: they have. -EBUSY: not yet. -ENOTSUP: it
-	 * cannot be known. mps: the process said that it ran under MPS. If the pid has been reused, the answer is about
-	 * the new process.
+	 * Tells whether all devices have ended the work of a dead process. 0: they have or, if it cannot be known, the
+	 * process did not run under MPS. -EBUSY: not yet. -ENOTSUP: it cannot be known. mps: the
+	 * process said that it ran under MPS. If the pid has been reused, the answer is about the new process.
 	 */
 	int (*gone)(pid_t pid, bool mps);
 
@@ -163,8 +164,8 @@ struct device {
 	int (*unmap)(int ordinal, void *ptr);
 	/*
 	 * Waits for all work of the process on the device, as close() does, and closes nothing. handle: the handle of
-	 * memory that open() has opened on the device, `size` bytes; NULL: the memory was opened by map(). -ENOTSUP: on
-	 * this device only the last close of a handle waits for the work.
+	 * memory that open() has opened on the device, `size` bytes; NULL: the memory was opened by map(). -ENOTSUP:
+	 * this device has no call that does so; the last close of a handle may wait nevertheless.
 	 */
 	int (*sync)(int ordinal, const struct device_handle *handle, uint64_t size);
 	/*
@@ -229,7 +230,9 @@ struct device {
 	/*
 	 * Kernels. config->device is an ordinal. Loading a module on a device waits for the work there, also for
 	 * streams that wait. module_load() loads the module on all devices in use, module_ready() on one more device.
-	 * The other functions do not wait, except the first launch on a device on which the module is not loaded yet.
+	 * module_unload() waits for the module's launches. The other functions do not wait, except the first launch on
+	 * a device on which the module is not loaded yet, and look-ups on drivers before CUDA 12.4, which load the
+	 * kernel.
 	 */
 	int (*module_load)(const char *path, void **module); /* path: the path of the module's file, with the suffix */
 	int (*module_ready)(void *module, int ordinal);

@@ -3,7 +3,7 @@
  * host-device.c - the host device: its table of functions, its start, its settings.
  *
  * Fills host_state at the first start(). Starts no thread; each stream starts its thread with its first task. In a
- * forked child start() fails, and every other call aborts.
+ * forked child start() fails, and every call that begins with host_enter() aborts.
  */
 #include <errno.h>
 #include <pthread.h>

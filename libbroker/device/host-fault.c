@@ -3,7 +3,7 @@
  * host-fault.c - see host-fault.h
  *
  * Owns the counts of failures still to be injected. A violation aborts the process, because it is a bug of the
- * program under test, which would be hidden if the program went on.
+ * program under test, which would be hidden if the program went on. Only host_violation_of_others() may return.
  */
 #include "host-fault.h"
 
@@ -47,7 +47,7 @@ __attribute__((format(printf, 1, 0))) static void report(const char *format, va_
 	length = strlen(line);
 	line[length++] = '\n';
 	if (write(STDERR_FILENO, line, length) < 0)
-		return; /* the report is lost; the caller still aborts */
+		return; /* the report is lost; the caller does what it does after a report */
 }
 
 void host_violation(const char *format, ...)

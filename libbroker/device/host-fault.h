@@ -14,8 +14,9 @@ _Noreturn void host_violation(const char *format, ...) __attribute__((format(pri
 void host_violation_of_others(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * The first step of every call of the device. Returns 0, or an error if the device was not started, a sticky error
- * exists, or a failure of this call is injected. Aborts in a forked child.
+ * The first step of most calls of the device; not of start(), epoch(), watch() and unwatch(), for example. Returns 0,
+ * or an error if the device was not started, a sticky error exists, or a failure of this call is injected. Aborts in a
+ * forked child.
  */
 int host_enter(enum host_call call);
 

@@ -31,9 +31,12 @@
 #include "host-trap.h"
 #include "host-watch.h"
 
-#define CLOSED_MAX 64 /* number of closed mappings at most whose addresses are kept reserved */
+#define CLOSED_MAX 64 /* length of the list `closed` at most */
 
-/* List of the closed mappings with reserved addresses (HOST_CLOSED), oldest first. Under host_state.lock. */
+/*
+ * List of the closed mappings with reserved addresses (HOST_CLOSED), oldest first, without those that a reset has
+ * closed. Under host_state.lock.
+ */
 static struct host_region *closed;
 static unsigned closed_count;
 
@@ -422,7 +425,7 @@ int host_make_writable(int ordinal, void *ptr)
 
 /*
  * Closes a mapping. Unmaps its memory and keeps its addresses reserved, so that a later use of the addresses faults
- * (host-trap.h) or fails in host_check_range(), and does not reach memory mapped there later. False: the addresses
+ * (host-trap.h) or aborts in host_check_range(), and does not reach memory mapped there later. False: the addresses
  * could not be kept, and the region is freed. Call it under host_state.lock.
  */
 static bool mapping_end(struct host_region *region)

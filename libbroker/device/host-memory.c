@@ -31,7 +31,7 @@
 #include "host-quarantine.h"
 #include "host-state.h"
 
-#define FRESH_BYTE 0xA5 /* the value that bytes of new memory have, so that a missing zero() is noticed */
+#define FRESH_BYTE 0xA5 /* value of new memory's bytes (host_quarantine_fill()), so that a missing zero() is noticed */
 
 static uint64_t used[DEVICE_MAX]; /* number of allocated bytes of each device; under host_state.lock */
 
@@ -249,7 +249,10 @@ static int release_locked(unsigned device, void *ptr)
 	used[device] -= region->size;
 	if (unused && host_quarantine_put(region))
 		return 0;
-	/* not for the quarantine, because an importer that still has the object open could change the poison */
+	/*
+	 * the quarantine does not take the memory, or is not asked, because an importer that still has the object open
+	 * could change the poison, or because the object has another size now
+	 */
 	host_region_remove(region);
 	host_region_destroy(region);
 	return 0;
@@ -272,7 +275,10 @@ int host_release(int ordinal, void *ptr)
 	return rc;
 }
 
-/* Always answers that the work has ended, because streams are threads of the process, and end with it. */
+/*
+ * Answers that the work has ended, unless the call fails at once (host_enter()), because streams are threads of the
+ * process, and end with it.
+ */
 int host_gone(pid_t pid, bool mps)
 {
 	(void)pid;

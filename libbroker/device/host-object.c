@@ -3,8 +3,8 @@
  * host-object.c - see host-object.h
  *
  * Owns the prefix of the names of objects, and the directory of the objects. An object's name is random. If memory is
- * shared with other users, they can pass through the directory but not list it. So a process can open an object only
- * if it was told the name, as a process on CUDA needs the handle.
+ * shared with other users, they can pass through the directory but not list it. So a process of another user can
+ * open an object only if it was told the name, as a process on CUDA needs the handle.
  *
  * Memory that is exported by a descriptor is a memfd, which no process can resize. Its name has the random bytes of its
  * handle, so that an importer notices a descriptor that does not belong to the handle.
@@ -216,7 +216,8 @@ static int object_reserve(const struct host_region *region)
 
 /*
  * Makes the objects' directory. Returns 1, or 0 if the directory exists already. -EEXIST: a file has the path that is
- * not a directory, or another user's, or has another mode. Any user can make files in /dev/shm.
+ * not a directory, or another user's, or has another mode; or no directory can be made. Any user can make files in
+ * /dev/shm.
  */
 static int directory_make(const char *path)
 {

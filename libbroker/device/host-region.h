@@ -2,7 +2,7 @@
 /*
  * host-region.h - regions, which are the address ranges that the host device uses in this process, and their table.
  *
- * Call all functions under host_state.lock, except host_region_new() and host_guard_size().
+ * Call host_region_add(), host_region_remove() and the functions that search the table under host_state.lock.
  */
 #ifndef GPUB_HOST_REGION_H
 #define GPUB_HOST_REGION_H
@@ -53,12 +53,13 @@ struct host_region {
 
 /*
  * Reserves `size` bytes of addresses without memory, where every access faults: at *base or, if *base is NULL,
- * anywhere. Stores the first address in *base. -EADDRINUSE: something is mapped at *base.
+ * anywhere. Stores the first address in *base. -EADDRINUSE: *base cannot be had. -ENOMEM: no addresses are left.
  */
 int host_addresses_reserve(uint64_t size, uint8_t **base);
 
 struct host_region *host_region_new(enum host_kind kind, unsigned device, uint64_t size);
-int                 host_region_add(struct host_region *region);     /* adds the region to the table; 0 or -ENOMEM */
+/* Adds the region to the table. Returns 0 or -ENOMEM. Aborts if the region overlaps another one. */
+int                 host_region_add(struct host_region *region);
 void                host_region_remove(struct host_region *region);  /* removes the region from the table */
 void                host_region_destroy(struct host_region *region); /* unmaps, closes and frees the region */
 void                host_region_close(struct host_region *region);   /* closes the region's objects, unmaps nothing */

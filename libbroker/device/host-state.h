@@ -17,7 +17,10 @@
 
 #define HOST_GRANULE 4096u
 
-/* The host device in this process: settings, constant once `started` is set, and state that all its threads share. */
+/*
+ * The host device in this process: settings, constant once `started` is set (but `owner`), and state that all its
+ * threads share.
+ */
 struct host_state {
 	_Atomic bool        started;
 	bool                owner;               /* this process is the broker */

@@ -3,9 +3,9 @@
  * host-stream.c - see host-stream.h
  *
  * Owns the live streams. Each stream has a thread that runs the queued tasks in order. The thread starts with the
- * first task, has all signals blocked, and ends after stream_destroy() when the queue is empty. Streams are never
- * ordered with each other, not even with the default stream, as CUDA's non-blocking streams. But a wait blocks the
- * other streams of its connection (host-connection.h).
+ * first task, has all signals blocked, and ends after stream_destroy() when the queue is empty. Streams are not
+ * ordered with each other, except by stream_after(), not even with the default stream, as CUDA's non-blocking streams.
+ * But a wait blocks the other streams of its connection (host-connection.h).
  */
 #include "host-stream.h"
 

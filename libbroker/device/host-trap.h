@@ -12,7 +12,7 @@ void host_trap_install(void);
 
 /*
  * Call them before and after a kernel, in a stream's thread, which blocks all signals. Between the two calls SIGSEGV is
- * not blocked in this thread.
+ * not blocked in this thread, if the handler is installed.
  */
 void host_trap_begin(void);
 void host_trap_end(void);

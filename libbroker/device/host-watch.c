@@ -41,7 +41,7 @@ static void report(struct device_watch *watch, uint64_t at, const char *when)
 
 /*
  * Searches the red zone for bytes that are neither POISON nor `other`. Returns the offset of the first such byte from
- * the buffer's beginning, or watch->room if there is none, or the program has closed the descriptor. *found: whether
+ * the buffer's beginning, or watch->room if there is none, or the zone cannot be read. *found: whether
  * some bytes are `other`. Reads by the descriptor, because reading the mapping would end this process if the object
  * were truncated.
  */

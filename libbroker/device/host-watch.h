@@ -24,8 +24,8 @@ void host_watch_verify(const void *ptr);
 void host_watch_end(struct host_region *mapping);
 
 /*
- * After an access to ptr that faulted: reports a violation and aborts if ptr is in a mapping or closed mapping, or in
- * their guard pages. Otherwise returns.
+ * After an access to ptr that faulted: reports a violation and aborts if ptr is in a read-only mapping or a closed
+ * mapping, or in the guard pages or unused reserved addresses of a mapping, open or closed. Otherwise returns.
  */
 void host_watch_fault(const void *ptr);
 

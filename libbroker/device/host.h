@@ -126,7 +126,7 @@ unsigned host_late_loads(void);
 /* Returns how many loads of modules wait at present for work that is queued on a device. */
 unsigned host_loads_waiting(void);
 
-/* Makes a sticky error: from now on every call of this process fails with -EIO, and queued tasks are dropped. */
+/* Makes a sticky error: from now on calls that begin with host_enter() fail with -EIO, and queued tasks are dropped. */
 void host_make_sticky(void);
 
 /*
@@ -136,9 +136,9 @@ void host_make_sticky(void);
 void host_do_not_wait(bool last);
 
 /*
- * Models cudaDeviceReset(). Waits for the task that runs on each stream of the device, drops queued tasks, destroys
- * the streams, and ends mappings of kinds of export that a reset ends, whose pointers fault from then on. Registered
- * pages stay registered, because the CUDA device registers them again by itself.
+ * Models cudaDeviceReset(). Waits for the task that runs on each stream of the device, drops queued tasks, destroys the
+ * streams, ends mappings of kinds of export that a reset ends, whose pointers fault from then on, and unloads modules
+ * there. Registered pages stay registered, because the CUDA device registers them again by itself.
  */
 int host_reset(int ordinal);
 

@@ -14,8 +14,8 @@
 /*
  * Chooses and starts the device "auto", "cuda", "host" or "host:N" (N devices, 1 to DEVICE_MAX), and stores its
  * constant table in *device. "auto" chooses host if the machine has no NVIDIA driver or no GPU, and then error_text()
- * says which is missing. A driver or a GPU that does not work is an error. -EINVAL: another text. Other errors are
- * those of start().
+ * says which is missing; or in a build without CUDA. A driver or a GPU that does not work is an error. -EINVAL: another
+ * text. -ENODEV: "cuda", in a build without CUDA. Other errors are those of start().
  */
 int device_select(const char *text, bool owner, const struct device **device);
 
