@@ -4,7 +4,7 @@
  * used.
  *
  * Parses the command line, runs one command, returns the exit status. broker-ctl is a client without special rights.
- * Only load, save and doctor start a device, and doctor makes no context on it.
+ * Only load, save and doctor start a device, and make a context on it.
  */
 #include <sodium.h>
 

@@ -164,7 +164,7 @@ static void say_holders_in(const json_t *buffers, const char *name)
 	}
 }
 
-/* Logs which sessions the drain of the name waits for. */
+/* Logs the holders of all draining buffers that had the name last, as far as this user may see them. */
 static void say_holders(gpub_client *client, const char *name)
 {
 	struct shown shown;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commands.h - the commands of broker-ctl, each one or a few requests to the broker over an ordinary connection.
+ * commands.h - the commands of broker-ctl, each one or a few requests to the broker over an ordinary connection; events
+ * reads the status file instead.
  *
  * One table holds each command with its arguments, its help and its function. A command with several names reports
  * each failure on a line of stderr, and goes on with the next name. Owns the connection. The broker alone decides who

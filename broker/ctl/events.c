@@ -23,7 +23,7 @@
 #include "gpubroker.h"
 
 #define FOLLOW_MS 250 /* milliseconds from one reading of the file to the next, with --follow */
-/* number of attempts to read a file that is still being made; after these it counts as an error */
+/* number of attempts to read a file that is still being made; after these it is an error, but for follow() */
 #define TRIES     50
 
 /* ---- which events are wanted ---- */
@@ -147,7 +147,7 @@ static int choose(const struct events_wanted *wanted, char instance[INSTANCE_SIZ
 	return error;
 }
 
-/* If the status file is closed to this user, adds to the error message how to get access. Returns error. */
+/* If the status file is closed to this user, makes the error message say how to get access. Returns error. */
 static int explain(int error, const char *instance)
 {
 	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE], text[ACCESS_TEXT_MAX];

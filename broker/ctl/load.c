@@ -165,7 +165,9 @@ static int load(gpub_client *client, const struct load_order *order, struct sour
 
 /* ---- the command ---- */
 
-/* Checks before the work that the final rename will not be refused because the name is in use. */
+/*
+ * Checks before the work, unless order->replace is set, that the name is not in use: the final rename would be refused.
+ */
 static int name_is_free(gpub_client *client, const struct load_order *order)
 {
 	gpub_info info = { .struct_size = sizeof info };

@@ -3,7 +3,8 @@
  * options.h - broker-ctl's command line: the command, its options and its arguments.
  *
  * One table holds every command (commands.h), another every option with the commands that take it; --help is printed
- * from both. All errors in the command line are found before a broker is asked. Owns nothing: strings point into argv.
+ * from both. Errors in the form of the command line are found before a broker is asked. Owns nothing: strings point
+ * into argv.
  */
 #ifndef GPUB_CTL_OPTIONS_H
 #define GPUB_CTL_OPTIONS_H

@@ -66,8 +66,8 @@ static mode_t mode_without_group(mode_t mode)
 
 /*
  * Gives fd the owner, group, mode and access control list of the file at path, which it will replace. If one of these
- * cannot be set, the mode is reduced, so that nobody but the new owner gets rights that the old file refused. Returns 0
- * or negative errno.
+ * cannot be set, the mode is reduced, so that nobody but the new owner gets rights that the old file's mode refused.
+ * Returns 0 or negative errno.
  */
 static int access_keep(int fd, const char *path, const struct stat *old)
 {
@@ -108,8 +108,9 @@ static int temporary_make(struct output *output, const struct stat *old)
 }
 
 /*
- * Sets output->path, after following symbolic links: the file that a link points to is replaced, not the link. Returns
- * 1 and sets *old if the file exists; 0 if not; negative errno with the error message.
+ * Sets output->path, after following symbolic links: the file that a link points to is replaced, not the link, unless
+ * the link leads to no file. Returns 1 and sets *old if the file exists; 0 if not; negative errno with the error
+ * message.
  */
 static int path_find(struct output *output, const char *path, struct stat *old)
 {

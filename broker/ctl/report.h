@@ -15,7 +15,7 @@ enum verdict { OK, WARN, FAIL };
 
 void report_begin(bool json);
 
-/* Begins a check: the next findings are reported under its name, which must stay valid until the next check. */
+/* Begins a check: the next findings have its name in JSON. The name must stay valid until the next check. */
 void report_check(const char *name);
 
 /*

@@ -2,8 +2,8 @@
 /*
  * broker-exporter.c - serves what brokers hold as metrics over HTTP, so that no broker itself needs the network.
  *
- * Owns the loop and the signals. Reads only the brokers' status files, as broker-status does: needs no other right than
- * to read these files, never connects to a broker, and writes no file.
+ * Owns the loop and the signals. Reads of brokers only their status files and what /proc shows: needs no other right
+ * than to read these files, never connects to a broker, and writes no file.
  */
 #include <errno.h>
 #include <signal.h>

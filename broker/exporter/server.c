@@ -209,7 +209,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 
 /* ---- the loop ---- */
 
-/* Sets the timer for libmicrohttpd's next run, while there are connections. */
+/* Sets the timer for libmicrohttpd's next run, while there are connections, or if the last run closed one. */
 static void expect(struct server *server)
 {
 	MHD_UNSIGNED_LONG_LONG ms = 1000;

@@ -6,8 +6,8 @@
  * Runs in the caller's event loop, in one thread. Every client may be hostile, so what clients cost is bounded: at most
  * SERVER_SILENT connections that have not sent their request and SERVER_ANSWERED that have; SERVER_SECONDS for each
  * connection from its start to its end; one request a connection; SERVER_MEMORY bytes of a connection's request and
- * answer head. Reads no files but status files; of a request only the method, the path and the header Accept. Owns the
- * listening socket, the connections and libmicrohttpd's daemon.
+ * answer head. Reads status files, and for them /proc and the user database, but no other files; of a request only the
+ * method, the path and the header Accept. Owns the listening socket, the connections and libmicrohttpd's daemon.
  */
 #ifndef GPUB_EXPORTER_SERVER_H
 #define GPUB_EXPORTER_SERVER_H

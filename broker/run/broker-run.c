@@ -275,8 +275,8 @@ static int release_workers(struct run *run)
 }
 
 /*
- * Called when a declared buffer was created, when MPS is decided, and when one of these failed. Releases the workers
- * after the last of these calls.
+ * Called when a declared buffer was created, when MPS is decided, when one of these failed, and once by
+ * prepare_workers(). Releases the workers after the last of these calls, unless one reported a failure.
  */
 static void on_ready(void *context, int error, const char *text)
 {
@@ -370,7 +370,7 @@ static int run_broker(struct run *run)
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 
-/* Runs the broker. With --join also serves the joiners, and tells them at once if the broker fails. */
+/* Runs the broker. With --join also serves the joiners, and tells them after the broker's end if it failed. */
 static int run_joined(struct run *run)
 {
 	int code = EXIT_BROKER;

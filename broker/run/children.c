@@ -95,7 +95,7 @@ static _Noreturn void child_main(const struct children *children, unsigned rank,
 	restore_dispositions(&children->given);
 	signals_hold_back(&children->given.mask);
 	if (read(gate, &go, 1) != 1)
-		_exit(0); /* the pipe `gate` was closed, because the broker could not start; it has logged why */
+		_exit(0); /* the pipe `gate` was closed: the broker could not start, as it has logged, or was killed */
 	signals_let_in(&children->given.mask);
 	children_environment_put(environment, children_environment(children, rank, environment));
 	execvp(command[0], command);
@@ -162,7 +162,7 @@ static int exit_code_of(int status)
 
 /* ---- what is logged of workers that fail ---- */
 
-/* Formats the time since the workers were released: "3.1 s", "12 min 5 s", "3 h 12 min". Returns text. */
+/* Formats the time since children->released: "3.1 s", "12 min 5 s", "3 h 12 min". Returns text. */
 static const char *age_text(const struct children *children, char text[32])
 {
 	struct timespec now;

@@ -14,7 +14,7 @@
 #include <time.h>
 
 struct child {
-	pid_t pid;    /* pid of the child; 0: the child has ended, and children_judge() has counted it */
+	pid_t pid;    /* pid of the child; 0: children_judge() has counted its end, or children_abandon() reaped it */
 	int   status; /* the child's status as waitpid(2) returns it; valid once `ended` is set */
 	bool  ended;  /* the process was reaped */
 };
@@ -49,7 +49,7 @@ struct children {
 	unsigned        first;     /* rank of the first child that failed; valid if failed is not 0 */
 	bool            ending;    /* children_end_others() was called */
 	struct timespec released;  /* when the children were released, or, before that, forked, by CLOCK_MONOTONIC */
-	/* text about the first failure, as logged: "worker 2 (pid 8) ended with status 2 after 3 s" */
+	/* text about the first failure, as logged: "worker 2 (pid 8) ended with status 2 after 3.0 s" */
 	char            first_text[CHILDREN_TEXT_MAX];
 	struct given_signals given;
 };
@@ -61,9 +61,9 @@ struct children {
 void children_take_signals(struct children *children, sigset_t *signals);
 
 /*
- * Forks count children of a job of size workers. When released, each runs command with GPUBROKER_RANK and
- * GPUBROKER_SIZE in its environment. Call children_take_signals() first. Returns 0 or negative errno with the error
- * message; children_free() follows in either case.
+ * Forks count children of a job of size workers. When released, each runs command with GPUBROKER_RANK, GPUBROKER_SIZE
+ * and GPUBROKER_DEVICE in its environment. Call children_take_signals() first. Returns 0 or negative errno with the
+ * error message; after an error children_abandon() ends those that were forked. children_free() follows in either case.
  */
 int children_fork(struct children *children, unsigned count, unsigned size, char **command);
 
@@ -116,7 +116,10 @@ void children_say_first(const struct children *children);
  */
 void children_signal(const struct children *children, int signal, bool group_has_it);
 
-/* Ends and reaps all children. For a broker that cannot start or has failed. */
+/*
+ * Sends SIGTERM to all children, and waits without limit until they have ended. For a broker that cannot start or has
+ * failed.
+ */
 void children_abandon(struct children *children);
 
 void children_free(struct children *children);

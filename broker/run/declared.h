@@ -17,7 +17,7 @@ struct declared_buffer {
 	struct amount amount;
 	unsigned flags, mode;
 	const char *file; /* the spec file that declares the buffer; NULL: the command line declares it */
-	unsigned line;    /* line number of the declaration in the file */
+	unsigned line;    /* number of the file's line with the closing brace of the declaration */
 };
 
 /* All zeroes is an empty list. */

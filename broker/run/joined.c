@@ -244,9 +244,9 @@ static int is_another(const char *path, void *own)
 }
 
 /*
- * Makes the directory and the socket. Returns -EADDRINUSE if another living process has a directory of this job. Each
- * process looks for others after it has made its own directory, so of two that begin at the same time at least one
- * finds the other.
+ * Makes the directory and the socket. Returns 0, an error of private_socket_make(), or -EADDRINUSE if another living
+ * process has a directory of this job. Each process looks for others after it has made its own directory, so of two
+ * that begin at the same time at least one finds the other.
  */
 static int place_take(struct joined *joined)
 {

@@ -11,9 +11,10 @@
 #include "job.h"
 
 /*
- * Runs command as the worker. Returns only on failure, with the error message: negative errno, or as exit status 126
- * if the command cannot be run, 127 if it was not found. -ETIMEDOUT: no broker-run of rank 0 answered within
- * job->patience seconds; -ECONNRESET: the broker-run of rank 0 ended before its answer, or answered nonsense.
+ * Runs command as the worker. Returns only on failure, with the error message: negative errno, or as exit status 126 if
+ * the command cannot be run, 127 if it was not found. -ETIMEDOUT: no broker-run of rank 0 listened within job->patience
+ * seconds; -ECONNRESET: the broker-run of rank 0 ended before its answer, or answered nonsense. Waits for the answer
+ * without limit.
  */
 int joiner_run(const struct join_job *job, char **command);
 

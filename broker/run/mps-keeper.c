@@ -189,7 +189,7 @@ static int look(struct keeper *keeper)
 
 /*
  * Waits until the daemon answers a command, which shows that it can serve clients. Sets *question to the pid of the
- * process that sends the command and may hang, or 0 if none runs any more. Returns 0 or negative errno with the error
+ * process that sends the command and may hang, or to 0 or less if none runs. Returns 0 or negative errno with the error
  * message.
  */
 static int daemon_await(struct keeper *keeper, const char *directory, pid_t *question)

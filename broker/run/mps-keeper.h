@@ -32,7 +32,7 @@ struct mps_order {
  * daemon serves, else an error message. Exits if gate is closed without an order.
  * On SIGTERM the keeper sends SIGTERM to the daemon, which ends its servers, and SIGKILL if the daemon has not ended
  * END_SECONDS later. If broker-run dies without that, the keeper tells the daemon to quit when its last client has
- * ended. The keeper exits after the daemon and the servers.
+ * ended. The keeper exits after the daemon and the servers, and at the latest END_SECONDS after the SIGKILL.
  */
 _Noreturn void mps_keeper_main(pid_t parent, int gate, int answer);
 

@@ -24,7 +24,7 @@ static size_t part_length(const char *text)
 	return length + strcspn(text + length, ",");
 }
 
-/* Parses one WORD of SIZE[@DEVICE][,WORD...]. The words have the names of the options in a spec file. */
+/* Parses one WORD of SIZE[@DEVICE][,WORD...]. A spec file has the same names, but same_address. */
 static int take_word(struct declared_buffer *buffer, const char *word)
 {
 	if (!strcmp(word, "timeline"))
@@ -176,7 +176,7 @@ static const struct option_table table = {
 	.count = sizeof rows / sizeof *rows,
 };
 
-/* Refuses limits of the workers without MPS, because only MPS can enforce such limits. */
+/* Refuses limits of the workers with --mps no, because only MPS can enforce such limits. */
 static int check_limits(const struct mps_options *mps)
 {
 	bool limits = mps->threads || mps->memory_each;

@@ -17,7 +17,7 @@
 #include "placement.h"
 
 #define RUN_WORKERS_MAX           1024
-/* default of --connections if the environment sets no value; facts.md has the cost of more */
+/* default of --connections without MPS if the environment sets no value; facts.md has the cost of more */
 #define RUN_CONNECTIONS           16
 #define RUN_CONNECTIONS_MAX       32
 /* value of --connections inherit: CUDA_DEVICE_MAX_CONNECTIONS stays as the environment has it */

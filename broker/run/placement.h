@@ -32,7 +32,8 @@ void placement_tell(struct children *children, enum map_mode map, unsigned devic
 struct locality;
 
 /*
- * What is needed to bind workers. The caller sets map, workers, hint and context, placement_open() the other members.
+ * What is needed to bind workers. The caller sets map, workers, hint and context, and hinted to 0; placement_open()
+ * sets the other members.
  */
 struct placement {
 	enum map_mode        map;

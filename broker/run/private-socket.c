@@ -11,7 +11,7 @@
 #include "common/socket.h"
 
 /*
- * Makes a listening socket at path. Returns its descriptor, or a negative errno; sets *own to fstat() of the socket's
+ * Makes a listening socket at path. Returns its descriptor, or a negative errno; sets *own to lstat() of the socket's
  * file.
  */
 static int listen_at(const char *path, struct stat *own)

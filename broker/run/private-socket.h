@@ -17,7 +17,7 @@ struct private_socket {
 	struct leftovers_directory directory;
 	char        path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
 	int         fd;  /* the listening descriptor; -1: there is no socket */
-	/* fstat() of the socket's file, which identifies the file; all zeroes: the socket has no file */
+	/* lstat() of the socket's file, which identifies the file; all zeroes: the socket has no file */
 	struct stat own;
 };
 

@@ -123,7 +123,10 @@ static void decide(struct witness *witness, uint64_t taken)
 			witness->decided(witness->context, number, taken >> (number - 1) & 1);
 }
 
-/* Closes the pipes of a witness that has ended. From now on signals are decided as sent to broker-run alone. */
+/*
+ * Closes the pipes of a witness that has ended or is to be killed. From now on signals are decided as sent to
+ * broker-run alone.
+ */
 static void forget(struct witness *witness)
 {
 	if (witness->answered)

@@ -323,7 +323,7 @@ static int show_instances(const struct instances *instances)
 
 /*
  * Shows the broker at the default address, whose file may be in another mount namespace. Returns false if no broker
- * answers there, else sets the exit status.
+ * answers there, or with --list or --watch, else sets the exit status.
  */
 static bool show_unseen(int *code)
 {
@@ -355,8 +355,8 @@ static int show_found(void)
 }
 
 /*
- * Writes the metrics of all brokers. Writes a text also if there is no broker, because a collector would otherwise keep
- * the last text.
+ * Writes the metrics of all brokers, or of the one that was named. Writes a text also if there is no broker, because a
+ * collector would otherwise keep the last text.
  */
 static int show_metrics(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * columns.h - one list of all columns of all tables, for --columns, --sort, --help, the man page and --watch. A new
- * column is one row of the list.
+ * columns.h - one list of all columns of all tables, for --columns, --columns=help, --sort and --watch. A new column is
+ * one row of the list, and of the man page.
  *
  * A row of a table is a JSON object, as json.h shows it; a column makes a cell from it. Cells are printable ASCII,
  * whatever the object contains. Owns nothing.
@@ -40,7 +40,8 @@ struct cell {
 struct column {
 	enum table_kind        table;
 	const char       *name, *text; /* name: also the heading, in capitals; text: description for --columns=help */
-	const char       *key;         /* key of the row's value that is shown and sorted by */
+	/* key of the row's value that is sorted by, and shown, unless make() shows values of other keys */
+	const char       *key;
 	void            (*make)(struct cell *cell); /* writes the text of a cell */
 	/* smallest width to which the column is cut, in characters; 0: the column is never cut */
 	unsigned          least;

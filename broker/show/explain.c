@@ -109,7 +109,10 @@ static void doubt_others(const struct shown *shown)
 			shown->records[i].session.partial = 1;
 }
 
-/* If the first look shows a deadlock, looks again after WHY_STILL_S, and marks the sessions that made progress. */
+/*
+ * If the first look shows a deadlock, looks again after WHY_STILL_S, and marks the sessions that made progress. Marks
+ * all sessions if the broker was not asked at both looks.
+ */
 static int look_again(struct shown *shown, const char *instance, const char *about, char reason[ERROR_TEXT_MAX])
 {
 	struct why_found found = { 0 };

@@ -3,9 +3,9 @@
  * explain.h - broker-status --why: has a running broker ask its clients what they wait for, reads the broker's status
  * file, and prints the explanations that why.h derives.
  *
- * If this user may not read the file, the records that the broker sends this user are used instead (ask.h). If a
- * broker is stopped or dead, or cannot be asked, its file is used as it is, and the first line says how old it is.
- * Owns nothing.
+ * If this user may not read the file, the records that the broker sends this user are used instead (ask.h). If a broker
+ * is stopped or dead, or cannot be asked, its file is used as it is, and a line before the explanations says how old it
+ * is. Owns nothing.
  */
 #ifndef GPUB_SHOW_EXPLAIN_H
 #define GPUB_SHOW_EXPLAIN_H

@@ -264,7 +264,10 @@ void grid_free(struct grid *grid)
 
 /* ---- lines ---- */
 
-/* Appends a cell, padded to its column's width unless it is the last of the line. Returns the line's length. */
+/*
+ * Appends a cell, padded to its column's width unless it is the last of the line and not at the right end. Returns the
+ * line's length.
+ */
 static size_t line_add(const struct grid *grid, size_t column, const char *text, char line[GRID_LINE_MAX],
 		       size_t length)
 {

@@ -3,8 +3,9 @@
  * json.h - broker-status --json: prints the records of a status file, and what the reader knows of the file and the
  * broker.
  *
- * The keys are those of records.c and a few that json.c adds; broker-status(1) documents all of them, and a key's
- * meaning never changes. Prints only ASCII, so that no file can send control sequences to a terminal. Owns nothing.
+ * The keys are those of records.c and a few that json.c and process.c add; broker-status(1) documents all of them, and
+ * a key's meaning never changes. Prints only ASCII, so that no file can send control sequences to a terminal. Owns
+ * nothing.
  */
 #ifndef GPUB_SHOW_JSON_H
 #define GPUB_SHOW_JSON_H

@@ -269,7 +269,7 @@ static const char *user_new(struct metrics *metrics, uint64_t uid)
 	return OTHERS;
 }
 
-/* Returns the label of a user: its name, which is looked up once and kept until the metrics are written, or OTHERS. */
+/* Returns the label of a user: its name or uid, which is looked up once for each broker, or OTHERS. */
 static const char *user_of(struct metrics *metrics, uint64_t uid)
 {
 	struct user_label *user;

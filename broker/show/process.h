@@ -4,8 +4,9 @@
  *
  * Adds to each session's JSON object, if it can be found out: "process" (the state), "container", and "cpus" if the
  * process may not run on all processors. A pid in a status file is a claim of the file's owner, and may have been
- * reused, so a process counts only if its start time is that of the session's process. Adds nothing if the broker is
- * in another pid namespace than the reader. Owns nothing; reads only /proc.
+ * reused, so a process counts only if its start time is that of the session's process. Adds nothing if a living broker
+ * is in another pid namespace than the reader. Owns nothing; reads only /proc, and asks kill(2) whether a pid is in
+ * use.
  */
 #ifndef GPUB_SHOW_PROCESS_H
 #define GPUB_SHOW_PROCESS_H

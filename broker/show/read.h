@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * read.h - finds and reads brokers' status files, for broker-status and broker-ctl.
+ * read.h - finds and reads brokers' status files, for broker-status, broker-ctl and broker-exporter.
  *
  * Any user may make a file in /dev/shm, so a status file is a claim of its owner. Header and records are copied once
  * and checked before use, and the owner is shown. The cost is limited: a file that belongs to neither root nor the
@@ -50,7 +50,8 @@ const char *shown_state_name(enum shown_state state);
 /*
  * Reads the status file of an instance, whose name must be valid. Returns 0, or a negative errno with the error
  * message set and *shown unchanged: -ENOENT if there is no file, -EACCES, -EFBIG if another user's file is too large,
- * -EBADMSG if the file is not a status file that can be read, -EAGAIN if its header is not whole.
+ * -EBADMSG if the file is not a status file that can be read, -EAGAIN if its header is not whole, -ENOMEM, or another
+ * error of open(2).
  */
 int shown_read(struct shown *shown, const char *instance);
 

@@ -18,7 +18,7 @@
 
 #include "broker/status/format.h"
 
-/* Returns true if the record is whole, its type and states are known, and its texts have a NUL. */
+/* Returns true if the record is whole, its type and states are known, its texts have a NUL, and its names are valid. */
 bool record_is_good(const union status_record *record);
 
 /* Returns the name of the state: "open", "leaving" and so on. */

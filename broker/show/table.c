@@ -250,8 +250,8 @@ static bool is_filtered(const struct selection *selection)
 }
 
 /*
- * Returns true if the table is to be printed: the selection has columns of it, and it has rows that the filters and
- * options ask for.
+ * Returns true if the table is to be printed: the selection has columns of it, and the filters and options do not
+ * leave it out.
  */
 static bool table_matters(enum table_kind table, const json_t *rows, const struct table_options *options)
 {

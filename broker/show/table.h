@@ -34,7 +34,10 @@ int table_show(const struct shown *shown, const struct table_options *options);
  */
 int table_rows_show(enum table_kind table, const json_t *rows, const struct table_options *options);
 
-/* Prints each property and each holder of a buffer on a line, and "reserve" if the object has this key. */
+/*
+ * Prints a buffer's name, most of its properties and its holders, up to a limited number, each on a line, and "reserve"
+ * if the object has this key.
+ */
 void table_whole_buffer(const json_t *buffer, const struct paper *paper);
 
 /* Appends a broker's row to the array of rows for table_list_show(). */

@@ -70,8 +70,8 @@ void tell_waiter(struct telling *telling, uint64_t session);
 void tell_wait(struct telling *telling, const union status_record *wait); /* adds what the wait is for */
 
 /*
- * Adds a command for the reader: the text `before`, the pid, the text `after`. Adds nothing if pids of the records are
- * not valid for this reader.
+ * Adds a command for the reader: the text `before`, the pid, the text `after`. Adds nothing if the broker is
+ * dead, or pids of the records are not valid for this reader.
  */
 void tell_command(struct telling *telling, const char *before, uint64_t pid, const char *after);
 

@@ -18,7 +18,7 @@
 struct sums {
 	uint64_t orphaned; /* number of orphaned mappings */
 	uint64_t bytes;    /* bytes of the mappings */
-	uint64_t grants;   /* number of grants under the mappings */
+	uint64_t grants;   /* number of grants under the mappings; 0 in the views up to OF_MAPPING */
 };
 
 /* An index. Prefix sums give the sums of all records with a key by two searches, however many records have the key. */

@@ -28,7 +28,10 @@ struct why_graph {
 	/* indexes in `edges` of the edges of all circles: circle by circle, from the lowest node */
 	size_t                    *circle;
 	size_t                     circle_edges; /* number of entries in circle */
-	/* by node: true if something else than the sessions that it waits for could end the session's wait */
+	/*
+	 * by node: true if something else than the sessions that it waits for could end a wait, or not all waits are
+	 * known
+	 */
 	bool                      *open;
 	size_t                    *on;     /* by node: for a node in a circle, the index of its edge in the circle */
 	uint32_t                  *circle_of; /* by node: number of the circle that the node is in, from 1; 0: none */
@@ -48,8 +51,8 @@ void why_graph_free(struct why_graph *graph);
 /* ---- what a wait is for ---- */
 
 /*
- * Returns the timeline that a stream waits for. NULL: its record is missing, or the wait is over, because the value is
- * reached or the timeline has ended.
+ * Returns the timeline that a stream waits for. NULL: its record or its buffer's is missing, or the wait is over,
+ * because the value is reached or the timeline has ended.
  */
 const struct status_timeline *why_awaited(const struct views *views, const struct status_wait *wait);
 

@@ -24,8 +24,9 @@ static bool tell_stopped(struct telling *telling, const struct status_session *s
 }
 
 /*
- * If the session's process is dead, stopped or cut off, adds that and what to do, and returns true: the process's own
- * waits do not matter then. For a dead process the broker's record is used before /proc, because the broker knows more.
+ * If the session's process is dead, stopped or cut off, or has closed its connection, adds that and what to do, and
+ * returns true: the process's own waits do not matter then. For a dead process the broker's record is used before
+ * /proc, because the broker knows more.
  */
 static bool tell_end(struct telling *telling, const struct status_session *session)
 {

@@ -220,7 +220,7 @@ static void say_silent(struct telling *telling)
 }
 
 /*
- * Returns true if a quota is nearly used up: it has nothing left, or less than 1/16 for bytes. A create over its
+ * Returns true if a quota is nearly used up: it has nothing left, or at most 1/16 for bytes. A create over its
  * quota is refused and does not wait, so only the quota shows it.
  */
 static bool quota_is_full(const struct status_user *user, int resource)

@@ -15,8 +15,10 @@
 
 /*
  * Passes lines to why->say(): one for each deadlock, each other wait, and each process that has not answered INQUIRE;
- * or one line that nothing waits; then one for each quota that is nearly used up. Returns 0, or a negative errno with
- * the error message set: -ENOENT if why->about is no name of a buffer or request and no pid of a session, or -ENOMEM.
+ * or one line that nothing waits; then one for each quota that is nearly used up. With why->about only those deadlocks
+ * and waits that concern it; if there are none, a line for each draining buffer of the name, or for each session of the
+ * pid; no quotas. Returns 0, or a negative errno with the error message set: -ENOENT if why->about is no name of a
+ * buffer or request and no pid of a session, or -ENOMEM.
  */
 int why_explain(const struct why *why, struct why_found *found);
 
