@@ -4,7 +4,8 @@
  *
  * core/broker.c makes the parts and ends them. The parts themselves are in struct core, which the program owns. A
  * part includes this header and the headers of the lower parts that it uses. A part never calls a higher part: the
- * higher part registers a callback. Only the control loop's thread uses struct broker and the parts.
+ * higher part registers a callback. Only the control loop's thread uses struct broker and the parts, but the threads
+ * of `workers` and `discard` use these two.
  */
 #ifndef GPUB_CONTEXT_H
 #define GPUB_CONTEXT_H

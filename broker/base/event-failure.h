@@ -4,7 +4,8 @@
  *
  * If libevent's loop gets no descriptor or memory, as under "ulimit -n 6", libevent prints a line and calls exit(1),
  * and the sockets and directories that the program has made would stay. Owns libevent's callbacks for fatal errors
- * and for its log, whose lines go to the program's log (log.h). Never returns to libevent after a fatal error.
+ * and for its log, whose warnings, and last error if it is fatal, go to the program's log (log.h). Never returns to
+ * libevent after a fatal error.
  */
 #ifndef GPUB_EVENT_FAILURE_H
 #define GPUB_EVENT_FAILURE_H

@@ -18,7 +18,8 @@
 enum event_part {
 	EVENT_OF_BROKER, /* events that no client can cause at will */
 	EVENT_OF_USERS,  /* requests of clients that were granted, and the ends of clients */
-	EVENT_REFUSED,   /* requests that were refused; a client may cause any number of them */
+	/* requests and connections that were refused, and sessions cut off; a client may cause any number of them */
+	EVENT_REFUSED,
 	EVENT_PARTS
 };
 
@@ -26,10 +27,10 @@ enum event_part {
 enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 
 /*
- * Columns: identifier; name for people; part of the ring; the lowest log level that shows it; largest number of log
- * lines for each class (kind and reason) in EVENT_WINDOW_MS, or 0: no limit; what its text in the ring is; format of
- * the log line, with %a the actor, %o the other process, %u the other user, %n the buffer, %b bytes, %d the detail, %m
- * the detail as a mode, %e the cause.
+ * Columns: identifier; name for people; part of the ring; the lowest log level that shows it, but LOG_VERBOSE for a
+ * refusal with an ordinary error (event_is_ordinary()); largest number of log lines for each class (kind and reason) in
+ * EVENT_WINDOW_MS, or 0: no limit; what its text in the ring is; format of the log line, with %a the actor, %o the
+ * other process, %u the other user, %n the buffer, %b bytes, %d the detail, %m the detail as a mode, %e the cause.
  */
 #define EVENTS_KNOWN(X)                                                                                              \
 	X(START, "start", EVENT_OF_BROKER, LOG_NORMAL, 0, SUBJECT_CAUSE, "%e")                                       \
@@ -121,13 +122,13 @@ struct event_party {
 
 struct broker_event {
 	enum event_kind    kind;
-	int                error; /* negative errno of the refusal, if the event is a refused request; else 0 */
+	int                error; /* negative errno of a refusal or of a failure; 0: neither */
 	struct event_party actor; /* the process that caused the event */
 	struct event_party other; /* the process or user that was affected, if there is one */
 	uint64_t           bytes;
 	uint32_t           detail;   /* a number that the format of the kind shows, by %d or %m */
 	const char        *name;     /* name of the buffer; NULL: none */
-	/* the cause, as the client was told; NULL: the cause is the usual text for `error` */
+	/* the cause, of a refusal as the client was told; NULL: the cause is the usual text for `error` */
 	const char        *text;
 	/* not 0: the event stands for so many events of its kind and reason, which were left out */
 	uint32_t           left_out;

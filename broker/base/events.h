@@ -3,10 +3,10 @@
  * events.h - records what happens in a broker: each event becomes a line of the log and an entry of the status file's
  * ring.
  *
- * event-kinds.h has the table of kinds. A class is all events of one kind and one reason. If clients can cause a
- * class as often as they like, the number of its log lines and ring entries in each window of EVENT_WINDOW_MS is
- * limited. Events that are left out are counted, and their number is reported when the window is over. Owns these
- * counts and the timer. A callback writes the entries of the ring. Never given a key, a handle or a ticket.
+ * event-kinds.h has the table of kinds. A class is all events of one kind and one reason. The number of a class's log
+ * lines in each window of EVENT_WINDOW_MS is limited if the table has a limit, and then, in EVENT_REFUSED, that of its
+ * ring entries, too. Events that are left out are counted, and their number is reported when the window is over. Owns
+ * these counts and the timer. A callback writes the entries of the ring. Never given a key, a handle or a ticket.
  */
 #ifndef GPUB_EVENTS_H
 #define GPUB_EVENTS_H
@@ -50,8 +50,8 @@ void events_end(struct events *events);
 void event_happened(struct broker *broker, const struct broker_event *event);
 
 /*
- * Ends the window: reports the number of left-out events of each class, and clears the counts. Called by the timer and
- * by tests.
+ * Ends the window: reports the number of left-out events of each class, and clears the counts. Called by the timer, by
+ * an event after the window, by events_end() and by tests.
  */
 void events_tell(struct events *events);
 

@@ -18,12 +18,15 @@
 #define LOG_BURST 20
 #define LOG_RATE  10
 
-/* What is logged: failures (QUIET); also what the program does (NORMAL); also sessions' begins and ends (VERBOSE). */
+/*
+ * What is logged: failures (QUIET); also what the program does (NORMAL); also sessions' begins and ends, and what
+ * clients do (VERBOSE).
+ */
 enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
 
-#define log_say(...)    log_write(LOG_QUIET, false, __VA_ARGS__)  /* logs a failure of the program itself */
+#define log_say(...)    log_write(LOG_QUIET, false, __VA_ARGS__)  /* logs the program's own failure or warning */
 #define log_note(...)   log_write(LOG_NORMAL, false, __VA_ARGS__) /* logs what the program does */
-#define log_line(...)   log_write(LOG_QUIET, true, __VA_ARGS__)   /* logs a failure that a client caused */
+#define log_line(...)   log_write(LOG_QUIET, true, __VA_ARGS__)   /* logs a failure that a client may cause often */
 #define log_detail(...) log_write(LOG_VERBOSE, true, __VA_ARGS__) /* logs that a session begins or ends */
 
 /*

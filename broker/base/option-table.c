@@ -69,7 +69,8 @@ static void fill_getopt(const struct option_table *table, char *letters, struct 
 /*
  * Returns -EINVAL, and sets the error message, for an option that getopt_long(3) refuses. getopt_long(3) sets optopt to
  * the letter of a short option, because a word may have several letters, or to 0 for a long option, which is the whole
- * word. unknown: true if there is no such option, false if it lacks its value.
+ * word. unknown: true if there is no such option, or it is ambiguous or has no value but was given one; false if it
+ * lacks its value.
  */
 static int option_error(const struct option_table *table, char **argv, bool unknown)
 {

@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /*
- * Returns the start time in clock ticks since boot, as in /proc/PID/stat; 0: the process does not exist. Sets *state,
- * if state is not NULL, to the letter of the process's state, such as 'R'.
+ * Returns the start time in clock ticks since boot, as in /proc/PID/stat; 0: the process does not exist, or /proc
+ * cannot be read. If the result is not 0 and state is not NULL, sets *state to the letter of the process's state, such
+ * as 'R'.
  */
 uint64_t process_start(uint64_t pid, char *state);
 

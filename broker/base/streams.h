@@ -12,9 +12,9 @@
 
 /*
  * Opens /dev/null at each descriptor of 0 to 2 that is closed. Call it first in main(), before anything else opens a
- * descriptor. Writing to these descriptors, and reading from 0, still fails with EBADF as on closed ones, so that
- * lost output is noticed. Commands that the program runs inherit them. Returns 0 or a negative errno with the error
- * message set.
+ * descriptor. Writing to a 1 or 2 that was opened so, and reading from such a 0, still fails with EBADF as on a closed
+ * one, so that lost output is noticed. Commands that the program runs inherit them. Returns 0 or a negative errno with
+ * the error message set.
  */
 int streams_fill(void);
 

@@ -59,7 +59,10 @@ struct amount {
 
 taker take_layout; /* struct amount: sets layout, and size to the layout's, from a text such as "f32[1024,1024]" */
 
-/* struct amount: sets size, layout and device from SIZE or LAYOUT and @DEVICE: "64M", "f32[1024,1024]", "64M@1". */
+/*
+ * struct amount: sets size, layout and device from SIZE or LAYOUT and @DEVICE: "64M", "f32[1024,1024]", "64M@1"; sets
+ * reserve to 0.
+ */
 taker take_amount;
 
 #endif

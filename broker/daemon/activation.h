@@ -10,9 +10,9 @@
 #define ACTIVATION_NAME "gpubroker.socket"
 
 /*
- * Returns the descriptor of the listening socket, close-on-exec and with the options that socket_listen() sets.
- * -ENOENT: no socket was passed to this process; -EINVAL with the error message: what was passed is no socket for a
- * broker. Closes the other sockets, and removes the variables LISTEN_* from the environment.
+ * Returns the descriptor of the listening socket, close-on-exec and with SO_PASSCRED set. -ENOENT: no socket was passed
+ * to this process; -EINVAL with the error message: what was passed is no socket for a broker. Closes the other sockets,
+ * and removes the variables LISTEN_* from the environment.
  */
 int activation_take(void);
 

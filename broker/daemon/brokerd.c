@@ -32,7 +32,7 @@
 #include "reader.h"
 #include "socket.h"
 
-#define EXIT_BROKER 1 /* brokerd failed, or memory was still in use after drain_timeout */
+#define EXIT_BROKER 1 /* brokerd failed, or memory was still in use after drain_timeout or a second signal to stop */
 #define EXIT_USAGE  2
 
 struct service {
@@ -47,7 +47,8 @@ struct service {
 	struct event          *watchdog;
 	bool                   stopping;     /* on_stop() was called */
 	bool                   left;         /* true: brokerd ends though memory is still in use */
-	bool                   deaf;         /* the socket was removed, and the last try to make it again failed */
+	/* the last brokerd_socket_restore() failed, such as when the socket was removed and cannot be made again */
+	bool                   deaf;
 	bool                   reload_again; /* SIGHUP was received during a reading: the file may have changed */
 };
 

@@ -262,7 +262,8 @@ static int given_twice(const struct key *key)
 
 /*
  * Adds new values of a list. libconfuse calls this for each value, with all values so far, and once more at the end of
- * the list. If the key is given twice, the values begin anew, which is refused.
+ * the list. If the key is given twice, the values begin anew, which is refused, unless the first list is empty or is
+ * one value that the second begins with.
  */
 static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt)
 {

@@ -39,7 +39,7 @@ struct brokerd_config {
 /*
  * Reads the file at path, or only sets the defaults if path is NULL. Returns 0 and sets *config, which
  * brokerd_config_free() frees. Or returns negative errno with the error message: -ENOENT: there is no such file;
- * -EINVAL: the file has an error, and the message begins with FILE:LINE; -ENOMEM.
+ * -EINVAL: the file cannot be read, or it has an error, and then the message begins with FILE:LINE; -ENOMEM.
  */
 int brokerd_config_read(struct brokerd_config **config, const char *path);
 

@@ -2,8 +2,9 @@
 /*
  * options.h - brokerd's command line.
  *
- * One table (option-table.h) holds every option with its argument and description. An option overrides the key of the
- * same name in brokerd.conf(5), also at a reload. Owns nothing: values point into argv.
+ * One table (option-table.h) holds every option with its argument and description. --socket, --instance and --device
+ * override the key of the same name in brokerd.conf(5), and --quiet the key log, also at a reload. Owns nothing: values
+ * point into argv.
  */
 #ifndef GPUB_BROKERD_OPTIONS_H
 #define GPUB_BROKERD_OPTIONS_H
@@ -28,7 +29,7 @@ int brokerd_options_parse(struct brokerd_options *options, int argc, char **argv
 
 /*
  * Reads the configuration file and applies the options. Sets *config and returns 0, or fails as brokerd_config_read()
- * does.
+ * or brokerd_config_set() does.
  */
 int brokerd_options_load(const struct brokerd_options *options, struct brokerd_config **config);
 

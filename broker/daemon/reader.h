@@ -45,7 +45,7 @@ int reader_open(struct reader *reader, struct event_base *base, const struct bro
 
 /*
  * Starts to read the configuration; the loop calls the hook when the reading is done. Not called while `reading` is
- * true. Returns 0, or -EAGAIN: no thread can be started.
+ * true. Returns 0, or a negative errno with the error message if no thread can be started.
  */
 int reader_start(struct reader *reader);
 

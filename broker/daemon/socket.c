@@ -105,8 +105,8 @@ static void lock_drop(int fd, const char *path)
 /* ---- the socket of a dead broker ---- */
 
 /*
- * Tries to connect to the socket at path. Returns 0 or the negative errno of connect(2). Does not wait, because the
- * queue of a living, busy broker may be full.
+ * Tries to connect to the socket at path. Returns 0 or the negative errno of socket(2) or connect(2). Does not wait,
+ * because the queue of a living, busy broker may be full.
  */
 static int try_connect(const char *path)
 {

@@ -19,7 +19,7 @@ struct brokerd_socket {
 	int         fd;   /* the listening descriptor */
 	int         lock; /* descriptor of the locked lock file; -1: the socket was passed on */
 	char        path[sizeof(((struct brokerd_config *)0)->socket)];
-	/* fstat() of the socket's file at `path`, which identifies the file; all zeroes: the socket has no file */
+	/* lstat() of the socket's file at `path`, which identifies the file; all zeroes: the socket has no file */
 	struct stat file;
 };
 
@@ -33,7 +33,7 @@ int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_conf
  * Checks that the path still leads to the socket, and makes brokerd's own socket again if not, with the configuration's
  * path, group and mode. Returns 0 if the path leads to the socket; 1 if the socket was made again: socket->fd is then
  * the new socket, *former is the former socket, and the caller closes *former; negative errno with the error message if
- * the socket was removed and cannot be made again.
+ * the socket or its lock file was removed and cannot be made again, or others may write the socket's directory.
  */
 int brokerd_socket_restore(struct brokerd_socket *socket, const struct brokerd_config *config, int *former);
 

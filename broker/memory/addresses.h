@@ -16,7 +16,7 @@
 
 #define ADDRESSES_BEGIN 0x200000000000ull
 #define ADDRESSES_END   0x500000000000ull
-/* alignment of each address (facts.md), and size of the gap between two buffers, in bytes */
+/* alignment of each address (facts.md), and smallest size of the gap between two buffers, in bytes */
 #define ADDRESSES_ALIGN (32ull << 20)
 #define ADDRESSES_LEAST 26            /* log2 of the smallest range in bytes */
 #define ADDRESSES_MOST  44            /* log2 of the largest range in bytes */
@@ -39,8 +39,8 @@ struct addresses {
 int addresses_init(struct addresses *addresses, uint32_t random);
 
 /*
- * Takes addresses for `size` bytes, which are whole granules. Returns the first address, or 0 if no addresses are left
- * or the broker is out of memory.
+ * Takes addresses for `size` bytes, which are whole granules. Returns the first address, or 0 if no free range is large
+ * enough.
  */
 uint64_t addresses_take(struct addresses *addresses, uint64_t size);
 

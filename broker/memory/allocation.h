@@ -2,14 +2,15 @@
 /*
  * allocation.h - one piece of device memory, from the create that needs it to the free.
  *
- * An allocation is one object with one state for all of that time. Slabs, idle memory and the pool are lists that the
- * object is in while its state allows. memory.c changes the state while the allocation is charged to a user; pool.c
- * does afterwards. The registry (above) counts in the object the names, mappings and grants that keep the allocation.
- * Owns the memory's address, its handle, and the job that will free it.
+ * An allocation is one object with one state for all of that time, but pooled memory moves to the object of the next
+ * create (allocation_adopt()). Slabs, idle memory and the pool are lists that the object is in while its state allows.
+ * memory.c changes the state while the allocation is charged to a user; request/reclaim.c and pool.c do afterwards. The
+ * registry (above) counts in the object the names, mappings and grants that keep the allocation. Owns the memory's
+ * address, its handle, and the job that will free it.
  *
  * An allocation that grew has chunks: allocations of their own, without buffers and mappings. Each process maps the
- * chunks one behind the other, at addresses that it reserved when it mapped the allocation's first part. A chunk lives
- * as long as its allocation.
+ * chunks one behind the other, at addresses that it reserved when it mapped the allocation's first part. A chunk is
+ * freed just before its allocation, or when the buffer shrinks (memory_shrink()).
  */
 #ifndef GPUB_ALLOCATION_H
 #define GPUB_ALLOCATION_H
@@ -30,7 +31,8 @@ struct grant;
 
 enum allocation_state {
 	ALLOCATION_MAKING,  /* the device has not made the memory yet */
-	ALLOCATION_IN_USE,  /* the allocation has buffers, or one of its ranges is being zeroed */
+	/* the allocation has buffers, or one of its ranges is being zeroed, or it is a chunk */
+	ALLOCATION_IN_USE,
 	/* the allocation has no buffer, a process maps it, and it is kept for its owner's next buffer */
 	ALLOCATION_IDLE,
 	ALLOCATION_EVICTED, /* the allocation gets no new buffer, and the processes that map it are asked to close it */
@@ -53,7 +55,7 @@ struct notices {
 	struct notices *prev, *next; /* links in the list registry->notices */
 };
 
-/* One export of whole granules on one device, with one large buffer or with many small buffers of one kind. */
+/* One export of whole granules on one device, with one buffer or with many small buffers of one kind. */
 struct allocation {
 	enum allocation_state state;
 	uint64_t             serial;      /* number of the allocation, never reused */
@@ -103,7 +105,8 @@ struct allocation {
 	/* charge of the owner for the descriptors that the device keeps open for the allocation */
 	struct charge        descriptors;
 	struct usage        *usage;       /* the memory that the owner has of the device */
-	struct spare         spare;       /* place in the owner's list of spare memory, while idle or pooled */
+	/* place in the owner's list of spare memory, while idle, pooled, or being zeroed for the pool */
+	struct spare         spare;
 	/* used after the allocation was reclaimed, whose bytes then count as available for a while */
 	struct leaving       leaving;
 	/*
@@ -134,7 +137,10 @@ void allocation_made(struct allocation *allocation, struct job *job);
 /* Moves the memory of `pooled` to `allocation`, and frees the struct of `pooled`. */
 void allocation_adopt(struct allocation *allocation, struct allocation *pooled);
 
-/* Frees the struct, not the device memory: that was freed before, or stays the driver's until the process ends. */
+/*
+ * Frees the struct, not the device memory: that was never made, was moved or freed before, or stays the driver's until
+ * the process ends.
+ */
 void allocation_free(struct allocation *allocation);
 
 #endif

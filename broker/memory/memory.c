@@ -61,7 +61,7 @@ void memory_decide_free(struct memory *memory, struct allocation *allocation)
 	if (in_reach || allocation->state == ALLOCATION_FREEING)
 		return;
 	withdraw(memory, allocation);
-	if (allocation->busy) /* a job of the device is under way, at whose end this function is called again */
+	if (allocation->busy) /* a job of the device or a growth is under way, at whose end this is called again */
 		return;
 	allocation->state = ALLOCATION_FREEING;
 	usage_left(&memory->usages, &allocation->leaving);
@@ -112,8 +112,8 @@ static void evict_idle(void *context, struct spare *spare)
 /* ---- making and forgetting ---- */
 
 /*
- * Evicts as much idle memory of the owner as a create of `span` bytes exceeds the owner's quota by: idle memory is
- * charged to the owner, too. Evicts nothing if all of the owner's idle memory is not enough.
+ * Evicts as much idle memory of the owner as a create or growth of `span` bytes exceeds the owner's quota by, less what
+ * is leaving already: both are charged to the owner, too. Evicts nothing if all of both is not enough.
  */
 static void reclaim_charged(struct memory *memory, uid_t owner, uint64_t span)
 {
@@ -168,7 +168,10 @@ refund:
 	return error;
 }
 
-/* Takes the allocation out of all lists and accounts. Frees neither its struct nor its device memory. */
+/*
+ * Takes the allocation out of the lists and accounts of memory.c; one that the pool keeps stays in its user's spare
+ * memory. Frees neither its struct nor its device memory.
+ */
 static void allocation_drop(struct memory *memory, struct allocation *allocation)
 {
 	assert(!allocation->buffers && !allocation->mappings && !allocation->named && !allocation->grant_count);
@@ -250,7 +253,7 @@ void memory_reserve(struct memory *memory, struct allocation *allocation, uint64
 
 int memory_place(struct memory *memory, struct allocation *allocation)
 {
-	/* only private memory, because it is never pooled: pooled memory would keep its address */
+	/* only private memory, because no other buffer gets it: that buffer would get the address, too */
 	assert(allocation_is_made(allocation) && allocation->is_private);
 	allocation->address = addresses_take(&memory->addresses, allocation->reserved);
 	return allocation->address ?

@@ -4,10 +4,10 @@
  *
  * Owns each allocation from the request for a range until memory_released(), and the charge of its owner. The registry
  * (above) asks for a range, counts in the allocation what keeps it (names, mappings), and calls memory_decide_free()
- * whenever such a count fell. That function decides that an allocation is freed; memory_shrink() and memory_not_grown()
- * give back chunks, which nobody maps, of an allocation that stays. request/reclaim.c has the device's thread free the
- * memory. Knows nothing of names, buffers and sessions: the registry asks memory.c which allocations were evicted, and
- * request/reclaim.c tells the registry what the device has done.
+ * when nothing may keep it any more. That function decides that an allocation is freed; memory_shrink() and
+ * memory_not_grown() give back chunks, which nobody maps, of an allocation that stays. request/reclaim.c has the
+ * device's thread free the memory. Knows nothing of names, buffers and sessions: the registry asks memory.c which
+ * allocations were evicted, and request/reclaim.c tells the registry what the device has done.
  */
 #ifndef GPUB_MEMORY_H
 #define GPUB_MEMORY_H
@@ -92,8 +92,9 @@ void memory_ready(struct memory *memory, struct allocation *allocation);
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
 
 /*
- * Decides by the rule of invariant 2 whether the allocation is freed, and frees it if so. Called whenever a name, a
- * mapping, a buffer or the zeroing of a range of it has ended. The caller may not use the allocation afterwards.
+ * Decides by the rule of invariant 2 whether the allocation is freed, and frees it if so. Called when the end of a
+ * mapping, a buffer, the zeroing of a range or a memory_hold() may have left nothing that keeps it. The caller may not
+ * use the allocation afterwards.
  */
 void memory_decide_free(struct memory *memory, struct allocation *allocation);
 
@@ -109,12 +110,15 @@ void memory_evict(struct memory *memory, struct allocation *allocation);
  */
 struct allocation *memory_take_evicted(struct memory *memory);
 
-/* Returns true if the allocation is kept for its owner's next buffer when its last buffer has ended. */
+/*
+ * Returns true if the allocation is kept for its owner's next buffer when its last buffer has ended and it has a vacant
+ * range.
+ */
 bool memory_keeps(const struct memory *memory, const struct allocation *allocation);
 
 /*
- * Makes the allocation private: no other buffer gets a range of it, and it is never pooled, because users whom its kind
- * does not allow may map it.
+ * Makes the allocation private: no other buffer gets a range of it, and it is never pooled, such as when users whom its
+ * kind does not allow may map it.
  */
 void memory_make_private(struct memory *memory, struct allocation *allocation);
 
@@ -167,7 +171,7 @@ void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32
 
 /*
  * Gives an allocation whose memory is freed, or zeroed for the pool, to the caller, and ends the owner's charge.
- * Returns the list of the buffers that were in it, which the caller forgets (registry_released()).
+ * Returns the list of the buffers that were in it, which registry_forget() frees.
  */
 struct buffer *memory_released(struct memory *memory, struct allocation *allocation);
 

@@ -3,9 +3,9 @@
  * pool.h - device memory that nobody uses, kept zeroed and exported for its last owner's next buffer of that size. Also
  * has the figure of each device's free memory, as far as it is known, which decides whether a create is tried or waits.
  *
- * Nobody is charged for pooled memory. Owns allocations from memory_released() to the free. Keeps them within the limit
- * of usage.h. Gives memory back to the device for a create that finds too little, and all of it when the broker stops.
- * Gives nothing back for a create that could not succeed even with all of it.
+ * Nobody is charged for pooled memory. Owns allocations from pool_put() to pool_take() or the free. Keeps them within
+ * the limit of usage.h. Gives memory back to the device for a create that finds too little, and all of it when the
+ * broker stops. Gives nothing back for a create that could not succeed even with all of it.
  */
 #ifndef GPUB_POOL_H
 #define GPUB_POOL_H
@@ -40,7 +40,7 @@ struct shortage {
 
 /* What the broker knows of one device's free memory. */
 struct pool_device {
-	/* free bytes as far as is known: what the device said last, corrected by what happened since */
+	/* free bytes as far as is known: what the device said (pool_refused(), pool_told()), and what happened since */
 	uint64_t         room;
 	uint64_t         returning; /* bytes that were given back to the device and have not arrived yet */
 	unsigned         releases;  /* number of jobs under way that give those bytes back */
@@ -99,7 +99,7 @@ void pool_wake(struct broker *broker, unsigned device);
 void pool_returned(struct broker *broker, const struct allocation *allocation, int error);
 
 /*
- * Takes pooled memory of exactly this size, owner, group, mode and kind of export out of the pool. Returns the
+ * Takes pooled memory of exactly this size, device, owner, group, mode and kind of export out of the pool. Returns the
  * allocation, which is then the caller's, or NULL. Never takes another owner's memory: whoever mapped it once knows its
  * handle, which stays valid as long as the memory is not given back to the device (invariant 6).
  */
@@ -120,8 +120,8 @@ void pool_told(struct broker *broker, unsigned device, uint64_t room);
 bool pool_has_room(const struct broker *broker, unsigned device, uint64_t span);
 
 /*
- * Returns true if `span` bytes would be free if all idle and pooled memory, and all memory that is being freed, were
- * free.
+ * Returns true if `span` bytes, beside those that other creates have claimed, would be free if all idle and pooled
+ * memory, evicted memory that counts as available, and memory that is being freed were free.
  */
 bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t span);
 
@@ -132,8 +132,9 @@ bool pool_may_have_room(const struct broker *broker, unsigned device, uint64_t s
 bool pool_needs_others(const struct broker *broker, unsigned device, uid_t uid, uint64_t span);
 
 /*
- * Evicts as much memory as a create of `span` bytes lacks: pooled memory first, then idle memory, whose sessions are
- * asked to close it; of each kind the user's own first. Evicts nothing if all of it is not enough. Returns true if
+ * Evicts as much memory as a create of `span` bytes lacks: pooled memory if that is enough, otherwise as much idle
+ * memory, whose sessions are asked to close it, as the create lacks beside the pooled memory and the memory that is
+ * leaving; of each kind the user's own first. Evicts nothing if all of it is not enough. Returns true if
  * enough memory is on its way to the device: `shortage` is then in the device's list until its over() is called. The
  * caller has set shortage->over and shortage->context.
  */

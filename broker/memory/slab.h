@@ -20,7 +20,7 @@
 
 /* The properties that buffers in one allocation have in common. Hashed as bytes, so it has no padding. */
 struct slab_kind {
-	uint64_t range; /* bytes of each range; a buffer has at most as many */
+	uint64_t range; /* bytes of each range; a buffer that has not grown has at most as many */
 	uint32_t device;
 	uint16_t mode, exported; /* permission bits; kind of export (common/export.h) */
 	uid_t    owner;
@@ -29,12 +29,12 @@ struct slab_kind {
 
 _Static_assert(sizeof(struct slab_kind) == 24, "kinds are compared as bytes: no padding");
 
-/* Member of an allocation, which says which of its ranges have a buffer. */
+/* Member of an allocation, which says which of its ranges a buffer can get. */
 struct slab {
 	struct slab_kind   kind;
 	uint32_t           ranges;      /* number of all ranges */
-	uint32_t           vacant;      /* number of ranges that no buffer has */
-	uint64_t          *bits;        /* a bit for each range; 1: no buffer has the range */
+	uint32_t           vacant;      /* number of ranges that no buffer has and that are zeroed */
+	uint64_t          *bits;        /* a bit for each range; 1: the range is vacant */
 	bool               closed;      /* the allocation takes no more buffers */
 	/* the shelf that the slab is on: the list of the slabs of its kind that have room; NULL: on none */
 	struct shelf      *shelf;
@@ -59,7 +59,7 @@ void slab_shape(uint64_t size, uint64_t margin, uint64_t granule, uint64_t *rang
  */
 int slab_init(struct slab *slab, const struct slab_kind *kind, uint64_t span);
 
-/* Frees the bitmap. The caller has called slab_hide() before. */
+/* Frees the bitmap of a slab that is on no shelf. */
 void slab_deinit(struct slab *slab);
 
 /* Returns a slab of the kind that has room, or NULL. */
@@ -74,7 +74,7 @@ void slab_hide(struct slabs *slabs, struct slab *slab);
 /* Takes a vacant range of the slab, which must have one, and returns its number. */
 uint32_t slab_take(struct slabs *slabs, struct slab *slab);
 
-/* Makes a range vacant again, and the slab findable. The caller has had the bytes of the range zeroed. */
+/* Makes a range, whose bytes are zero, vacant again, and the slab findable as slab_offer() does. */
 void slab_vacate(struct slabs *slabs, struct slab *slab, uint32_t range);
 
 #endif

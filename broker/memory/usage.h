@@ -115,8 +115,8 @@ void usages_limit(struct usages *usages, uint64_t limit);
 void usages_reclaim(struct usages *usages, unsigned device, uid_t uid, enum spare_kind kind, uint64_t bytes);
 
 /*
- * Evicts idle memory of the user, on any device, so that the user is charged at least `bytes` bytes less when it is
- * freed. Evicts nothing if all of the user's idle memory is less than that.
+ * Evicts idle memory of the user, on any device, so that the user is charged at least `bytes` bytes less when it and
+ * the memory that is leaving are freed. Evicts nothing if all of the user's idle and leaving memory is less than that.
  */
 void usages_reclaim_charged(struct usages *usages, uid_t uid, uint64_t bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.h - one thread for each device, which alone calls that device for the broker, and one thread that asks the
- * driver about dead processes.
+ * workers.h - one thread for each device, which alone makes, zeroes and frees memory of it, and one thread that asks
+ * the driver about dead processes.
  *
  * Device calls take from microseconds to seconds, and the control loop must never wait for one (invariant 5). The loop
  * submits a job, the device's thread runs it, and its done function runs in the loop again. The question whether a
@@ -52,7 +52,7 @@ struct job {
 	char                 text[ERROR_TEXT_MAX];
 	void (*done)(struct job *job);   /* called in the loop with the result; owns the job from then on */
 	void                *context, *subject; /* pointers that done() needs */
-	struct rr_item       item;       /* links in the queue that the job waits in */
+	struct rr_item       item;       /* links in the queue that the job waits in, or in workers->done */
 	struct rr_user       queue;      /* head of its user's queue, while the job is the first in it */
 	/* links in the list job_queue.first, while the job is the first of its user */
 	struct job          *same_prev, *same_next;
@@ -73,7 +73,7 @@ struct worker {
 	pthread_t          thread;
 	struct rr_item    *releases;      /* jobs of the kind JOB_RELEASE, the oldest first */
 	struct job_queue   queue[QUEUES]; /* all other jobs; queue[QUEUE_RELEASES] is unused */
-	/* index of the queue from which the next job is taken, if that queue has one */
+	/* index, modulo QUEUES, of the queue from which the next job is taken, if that queue has one */
 	unsigned           next;
 	pthread_cond_t     work;          /* signalled when a job was submitted, or the thread is to end */
 };
@@ -99,7 +99,10 @@ int workers_start(struct workers *workers, struct event_base *base, const struct
 /* Runs the submitted jobs, then ends the threads. Does not call done() of jobs that the loop has not taken back. */
 void workers_stop(struct workers *workers);
 
-/* Puts a job into the queue of its device. The workers own the job until done() is called. */
+/*
+ * Puts a job into the queue of its device or, for GONE, of the thread that asks about processes. The workers own the
+ * job until done() is called.
+ */
 void workers_submit(struct workers *workers, struct job *job);
 
 #endif

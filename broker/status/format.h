@@ -4,10 +4,10 @@
  * records, all of one size. The broker writes the file; broker-status reads it, and broker-ctl events reads the ring.
  *
  * A record refers to other objects by their numbers, and has a seal that shows whether the record was written
- * completely. A slot whose first word is 0 is free. The broker writes the header or a record to the copy first, and
- * then to its place. If the broker is killed during the write, either the copy is not whole and the place has the old
- * contents, or the copy has the new contents. An event is not copied first: readers skip an event that is not whole.
- * The file never has a key, a handle, a ticket or a memory address.
+ * completely. A slot whose first word is 0 is free. The broker writes a sealed header or a record to the copy first,
+ * and then to its place. If the broker is killed during the write, either the copy is not whole and the place has the
+ * old contents, or the copy has the new contents. An event is not copied first: readers skip an event that is not
+ * whole. The file never has a key, a handle, a ticket or a memory address.
  */
 #ifndef GPUB_STATUS_FORMAT_H
 #define GPUB_STATUS_FORMAT_H
@@ -116,7 +116,10 @@ struct status_mapping {
 	struct status_seal seal;
 	/* orphaned: 1 if the mapping was closed by a session that is not trusted; ends with the process's death */
 	uint32_t type, orphaned;
-	/* id: the mapping's; session: id of its session; allocation, bytes: serial and bytes of its allocation */
+	/*
+	 * id: the mapping's; session: id of its session; allocation: serial of its allocation; bytes: size of the
+	 * allocation when it was last sent to the session
+	 */
 	uint64_t id, session, allocation, bytes;
 	uint64_t device; /* the broker's index of the device that maps the allocation */
 };
@@ -194,7 +197,7 @@ struct status_event {
 	struct status_seal seal;
 	uint64_t time_ms;              /* time of the event, in milliseconds since 1970 */
 	uint32_t kind;                 /* a value of enum event_kind */
-	int32_t  error;                /* negative errno of the refusal, if the event is a refused request; else 0 */
+	int32_t  error;                /* negative errno of a refusal or of a failure; 0: neither */
 	uint64_t session;              /* id of the actor's session; 0: none */
 	uint32_t pid, uid;             /* pid and uid of the actor */
 	uint64_t other_session;        /* id of the session of the process that was affected; 0: none */

@@ -169,7 +169,7 @@ static int lock_make(int directory, struct stat *own)
 	return error ? error : -EAGAIN;
 }
 
-/* Opens and locks a directory that this process has just made. Returns 0 or a negative errno. */
+/* Opens and locks a directory that this process has made. Returns 0 or a negative errno. */
 static int directory_hold(struct leftovers_directory *directory)
 {
 	int lock = -1, fd = directory_open(directory->path);

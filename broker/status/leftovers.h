@@ -2,11 +2,11 @@
 /*
  * leftovers.h - shared-memory objects and sockets of brokers that died without cleaning up.
  *
- * A broker holds a lock on its status file for its whole life; the kernel releases the lock when the process ends. So
- * a status file "/gpubroker.<instance>" without a lock belongs to a dead broker, and so does
- * "/gpubroker.<instance>.*", the host device's memory, whose directory has a lock of its own (device/host.h). The
- * directory of a broker-run's private socket is made before the status file, and has a lock of its own, too. Owns
- * nothing but struct leftovers_directory; removes only files whose lock it has taken.
+ * A broker holds a lock on its status file for its whole life; the kernel releases the lock when the process ends. So a
+ * status file "/gpubroker.<instance>" without a lock belongs to a dead broker, and so does "/gpubroker.<instance>.*",
+ * the host device's memory, whose directory has a lock of its own (device/host.h). The directory of a broker-run's
+ * private socket is made before the status file, and has a lock of its own, too. Owns nothing but struct
+ * leftovers_directory; removes only the program's own files, and files whose broker does not live, as the lock shows.
  */
 #ifndef GPUB_LEFTOVERS_H
 #define GPUB_LEFTOVERS_H

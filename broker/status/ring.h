@@ -3,8 +3,8 @@
  * ring.h - the ring of events in the status file (format.h): the newest events, in three parts.
  *
  * Adding an event seals it and copies it into the mapping, without a system call. A broker takes over the valid
- * events in the file of a dead broker with the same name and user. Owns the positions of the next events. Never reads
- * the broker's own file.
+ * events in the file of a dead broker with the same name and user. Owns the positions of the next events. Reads the
+ * broker's own file only to copy its ring into a new file (ring_copy()).
  */
 #ifndef GPUB_STATUS_RING_H
 #define GPUB_STATUS_RING_H

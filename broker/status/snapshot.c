@@ -79,7 +79,10 @@ static bool owns(uid_t uid, const struct buffer *buffer)
 	return buffer && buffer->owner == uid;
 }
 
-/* Returns true if the object belongs to the snapshot's user, or users may see objects of its type in any case. */
+/*
+ * Returns true if the object belongs to the snapshot's user or to a buffer of that user, or users may see objects of
+ * its type in any case.
+ */
 static bool may_see(const struct snapshot *snapshot, const struct tracked *tracked)
 {
 	uid_t uid = snapshot->uid;
@@ -156,9 +159,9 @@ static struct named named_by(const struct snapshot *snapshot, const struct track
 }
 
 /*
- * Removes the fields of a record that this user may not see: command, rank, times and answers of another user's
- * session; the name of a buffer that the user may not acquire by name; the rank of a timeline's writer if the writer
- * is another user's.
+ * Removes the fields of a record that this user may not see: command, rank, answer, and times of connect and answer, of
+ * another user's session; the name of a buffer that the user may not acquire by name; the rank of a timeline's writer
+ * if the writer is another user's.
  */
 static void hide(const struct session *session, const struct snapshot *snapshot, const struct tracked *tracked,
 		 union status_record *record)

@@ -8,7 +8,7 @@
  *     other users' buffers; without the name of a buffer that the user may not acquire by name, as after a ticket;
  *   - the timelines of the user's own buffers and of buffers that its sessions use, with the writers' sessions;
  *   - other users' sessions that have mappings or grants of the user's own buffers, or wait for one: with pid and uid,
- *     but without command, rank and times.
+ *     but without command, rank, answers, and the times of connect and answer.
  * The user sees nothing else of other users: no name, command or number, no counter, no histogram. may_see() decides
  * for each object when the object is sent; a new type of object needs a decision in this function.
  *

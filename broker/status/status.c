@@ -39,8 +39,8 @@ uid_t status_process_owner(const struct status_header *header)
 /* ---- the file ---- */
 
 /*
- * Makes and locks a file without a name. Returns its descriptor and sets *own, or returns -EOPNOTSUPP: the system
- * cannot make such files.
+ * Makes and locks a file without a name. Returns its descriptor and sets *own, or returns -EOPNOTSUPP if that fails,
+ * such as where the system cannot make such files.
  */
 static int unnamed_open(struct stat *own)
 {
@@ -151,7 +151,8 @@ static int name_take_another(struct status *status, const char *instance, char o
 /*
  * Handles a name that another file has. If the file is this user's or root's, returns -EEXIST with the error message
  * set. If the file is another user's, who may have made it to block this broker, takes another name and changes
- * `instance`.
+ * `instance`. If the file is gone, tries the name once more, and returns -EAGAIN without an error message if that
+ * fails.
  */
 static int name_taken(struct status *status, char instance[INSTANCE_SIZE])
 {

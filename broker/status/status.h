@@ -3,12 +3,13 @@
  * status.h - the status file of a broker, in POSIX shared memory: a record of every object, for broker-status and
  * others.
  *
- * The file is "/gpubroker.<instance>", mode 0640 under any umask, in the format of format.h. A changed object's
- * record is written before the answer to the request that changed the object is sent. So the work is in proportion to
- * the change, not to the number of objects (invariant 5). Only a timeline's record needs a system call, to read the
- * timeline's page. If the file cannot grow, the records stay marked, and the broker tries again ten times a second.
- * ring.c writes the ring of events. Owns the file, and the lock on it that shows that the broker lives. Never reads
- * the file back, so that nobody can harm the broker by writing to it (mapped-file.h).
+ * The file is "/gpubroker.<instance>", mode 0640 under any umask, in the format of format.h. A changed object's record
+ * is written before the answer to the request that changed the object is sent. So the work is in proportion to the
+ * change, not to the number of objects (invariant 5). Only a timeline's record and the one record of the broker's
+ * address need a system call: pread(2) of the timeline's page, and getsockname(2). If the file cannot grow, the records
+ * stay marked, and the broker tries again ten times a second. ring.c writes the ring of events. Owns the file, and the
+ * lock on it that shows that the broker lives. Never uses what the file contains, except to copy the ring to a new
+ * file, so that nobody can harm the broker by writing to it (mapped-file.h).
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -38,7 +39,7 @@ struct status {
 	/* bytes of idle and of pooled memory of each device, as last marked for the device's record */
 	uint64_t        spare[DEVICE_MAX][2];
 	uint64_t        sequence;             /* number of the latest write, for the seals */
-	char            launcher[STATUS_LAUNCHER_SIZE]; /* name of the program that started the job, such as "slurm" */
+	char            launcher[STATUS_LAUNCHER_SIZE]; /* name of the launcher that started the job, such as "Slurm" */
 	/* id that the launcher gave the job; empty: there is no launcher */
 	char            job_id[STATUS_JOB_SIZE];
 	bool            started;    /* status_start() was called */
@@ -63,12 +64,16 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE]);
  */
 void status_set_job(struct status *status, const char *launcher, const char *id);
 
-/* Begins to write header and records. Called when all parts of the broker that have records are made. */
+/*
+ * Begins to write header and records. Called when all parts of the broker that have records are made, except the
+ * histograms, which begin later.
+ */
 void status_start(struct broker *broker);
 
 /*
  * Checks that the name still refers to the file. Returns 0 if it does; 1 if the file was removed, and a new file has
- * the name and all contents; or a negative errno with the error message set if no new file could be made.
+ * the name and, if there was room for them, all contents; or a negative errno with the error message set if no new file
+ * could be made.
  */
 int status_restore(struct broker *broker);
 
