@@ -3,7 +3,8 @@
  * board-owner.h - creates the board, the memory that the broker writes and all clients read (layout: common/board.h).
  *
  * Owns the memfd and its only writable mapping. The memfd is sealed once that mapping exists, so the kernel refuses any
- * other writable mapping, also one through /proc. Never reads back what it wrote.
+ * other writable mapping, also one through /proc. The broker reads back only the header and the last values of ended
+ * timelines.
  */
 #ifndef GPUB_BOARD_OWNER_H
 #define GPUB_BOARD_OWNER_H
@@ -19,9 +20,9 @@ struct board_owner {
 };
 
 /*
- * Creates a board with `buffers` words and `handles` handle places, with all of its memory allocated. Enters all
- * devices of the kind `device` in its header. Returns 0, or -ENODEV, -ENOSPC, -ENOMEM or -EMFILE with the error message
- * set.
+ * Creates a board with `buffers` words and `handles` handle places, with all of its memory allocated. Enters the
+ * devices of the kind `device` in its header, DEVICE_MAX at most. Returns 0, or -ENODEV, -ENOSPC, -ENOMEM, -EMFILE,
+ * -ENFILE or an error of the device with the error message set.
  */
 int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,
 		 uint32_t handles);

@@ -129,7 +129,7 @@ bool grant_quiesced(struct registry *registry, struct grant *grant)
 		ask_to_close(registry, grant->mapping);
 		return true;
 	}
-	/* a mapping that is not shared serves one acquire only: its grant ends, and stays charged, until the CLOSED */
+	/* a mapping that is not shared serves one acquire only: its grant stays, and stays charged, until the CLOSED */
 	if (!grant->mapping->shared) {
 		registry->hooks.notice(registry->context, grant->mapping, 0);
 		return true;
@@ -281,7 +281,10 @@ static void mapping_free(struct registry *registry, struct mapping *mapping)
 	free(mapping);
 }
 
-/* Removes the mapping from all lists, tables and counts. Frees its struct siblings if that has no other mapping. */
+/*
+ * Removes the mapping from all lists, tables and counts but registry->mapping_count. Frees its struct siblings if that
+ * has no other mapping.
+ */
 static void mapping_remove(struct registry *registry, struct mapping *mapping)
 {
 	struct siblings *siblings = mapping->siblings;
@@ -379,7 +382,10 @@ uint64_t mapping_update_size(struct registry *registry, struct mapping *mapping)
 
 /* ---- who writes ---- */
 
-/* A loop over the session's grants of the buffer under shared mappings. There is at most one for each device. */
+/*
+ * A loop over the session's grants of the buffer's present generation under shared mappings. There is at most one for
+ * each device.
+ */
 #define EACH_SHARED_GRANT(mappings, buffer, grant)                                                                   \
 	for (struct siblings *siblings_ = siblings_find(mappings, (buffer)->allocation); siblings_;                  \
 	     siblings_ = NULL)                                                                                       \
@@ -395,7 +401,7 @@ bool grants_others_write(const struct session_mappings *mappings, const struct b
 	return buffer->writers > own;
 }
 
-#define SCANS 64 /* largest number of grants of other sessions that one message looks at (invariant 5) */
+#define SCANS 64 /* largest number of a buffer's grants that grants_find_writer() looks at (invariant 5) */
 
 const struct grant *grants_find_writer(const struct session_mappings *mappings, const struct buffer *buffer)
 {
@@ -434,8 +440,9 @@ struct mapping *mappings_find(const struct session_mappings *mappings, uint64_t 
 #define ORPHAN_KEY(buffer) (1ull << 63 | (buffer)->place)
 
 /*
- * Moves the grants of `mapping` to `into`, an orphaned mapping of the same session and allocation. The grants stay
- * charged. A grant is moved once in its life, so the message that opened it pays for the cost (invariant 5).
+ * Moves the grants of `mapping` to `into`, an orphaned mapping of the same session and allocation. These grants stay
+ * charged. If `into` has a grant of the buffer, only adds the rights to that one. A grant is moved once in its life, so
+ * the message that opened it pays for the cost (invariant 5).
  */
 static void mapping_merge(struct registry *registry, struct mapping *into, struct mapping *mapping)
 {

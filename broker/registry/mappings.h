@@ -3,10 +3,10 @@
  * mappings.h - the part of the registry that records which session maps which allocation (mappings), and of which of
  * its buffers the session may have leases (grants).
  *
- * Owns mappings and grants from the ACQUIRE to their end, and the rule which sessions' CLOSED and QUIESCED are trusted.
- * Calls registry_end_buffer() when a grant has ended, and memory_decide_free() when a mapping has. Looks mappings and
- * grants up in tables of their session, so a message costs the same however many mappings other sessions have
- * (invariant 5).
+ * Owns mappings and grants from the ACQUIRE or REDEEM to their end, and the rule which sessions' CLOSED and QUIESCED
+ * are trusted. Calls registry_end_buffer() when a grant has ended whose allocation stays, and memory_decide_free() when
+ * a mapping has. Looks mappings and grants up in tables of their session, so a message costs the same however many
+ * mappings other sessions have (invariant 5).
  */
 #ifndef GPUB_MAPPINGS_H
 #define GPUB_MAPPINGS_H
@@ -24,9 +24,10 @@ struct grant_order {
 };
 
 /*
- * Sets *grant to the session's grant of a LIVE buffer, and creates the grant if the session has none. Creates a
- * mapping, too, and sets *fresh to true, if the session has no shared mapping of the allocation on the device, or
- * order->own is set. Returns 0; -EDQUOT; -ENOSPC: all handle places are taken; -ENOMEM.
+ * Sets *grant to the session's grant of a LIVE buffer under the mapping that its acquires share, and adds the rights to
+ * it. Creates the grant if there is none since the buffer's last rename or resize. Creates a mapping, too, and sets
+ * *fresh to true, if the session has no shared mapping of the allocation on the device, or order->own is set. Returns
+ * 0; -EDQUOT; -ENOSPC: all handle places are taken; -ENOMEM.
  */
 int grant_open(struct registry *registry, struct buffer *buffer, const struct grant_order *order, struct grant **grant,
 	       bool *fresh);
@@ -41,8 +42,9 @@ unsigned mapping_missing(const struct buffer *buffer, const struct grant_order *
 uint64_t mapping_update_size(struct registry *registry, struct mapping *mapping);
 
 /*
- * Returns true if a grant of the buffer has GPUB_WRITE, other than the grants that acquires by the buffer's present
- * name gave the session of `mappings`. The session's own grants by a ticket or by an earlier name count as others'.
+ * Returns true if a grant of the buffer has GPUB_WRITE, other than the grants that acquires by name gave the session of
+ * `mappings` since the buffer's last rename or resize. The session's own grants by a ticket or from before count as
+ * others'.
  */
 bool grants_others_write(const struct session_mappings *mappings, const struct buffer *buffer);
 
@@ -52,7 +54,10 @@ bool grants_others_write(const struct session_mappings *mappings, const struct b
  */
 const struct grant *grants_find_writer(const struct session_mappings *mappings, const struct buffer *buffer);
 
-/* Takes GPUB_WRITE away from the grants of the buffer that acquires by its present name gave the session. */
+/*
+ * Takes GPUB_WRITE away from the grants of the buffer that acquires by name gave the session since the buffer's last
+ * rename or resize.
+ */
 void grants_stop_writing(struct session_mappings *mappings, struct buffer *buffer);
 
 /* Adds `rights` to the rights of the grant. */
@@ -64,20 +69,21 @@ struct mapping *mappings_find(const struct session_mappings *mappings, uint64_t 
 /*
  * Handles the CLOSED of a mapping. Returns true if the mapping has ended and is freed. Returns false if the session is
  * not trusted: the mapping is orphaned until its process is dead, because a process of another user than the memory's
- * owner may keep the mapping and go on writing (docs/lifetime.md, "Other users").
+ * owner may keep the mapping and go on writing (docs/lifetime.md, "Other users"). If such a session has an orphaned
+ * mapping of the allocation already, that one takes over the grants, and true is returned.
  */
 bool mapping_closed(struct registry *registry, struct mapping *mapping);
 
 /* Ends and frees a mapping and its grants. Frees the allocation, too, if nothing else keeps it. */
 void mapping_end(struct registry *registry, struct mapping *mapping);
 
-/* Returns the grant under `mapping` of the buffer with the generation `serial`. NULL: there is none. */
+/* Returns the grant under `mapping` that began when its buffer had the generation `serial`. NULL: there is none. */
 struct grant *mapping_find_grant(const struct mapping *mapping, uint64_t serial);
 
 /*
  * Handles the QUIESCED of a grant: the session says that the device is done with all leases of the buffer. Ends the
- * grant, or asks the session for the CLOSED of the whole mapping if only that helps. Returns false if the session is
- * not trusted: the grant stays.
+ * grant, or asks for the CLOSED of the whole mapping if only that helps; the grant stays until then. Returns false if
+ * the session is not trusted: it is asked, too, but the grant stays.
  */
 bool grant_quiesced(struct registry *registry, struct grant *grant);
 

@@ -5,9 +5,9 @@
  * A signal that the writer queued on a device before its end can be carried out at any time after the end, for example
  * if the process left the broker but lives on. Such a signal overwrites the mark in the timeline's page, and a reader's
  * stream that begins to wait afterwards would wait for ever. So each ended timeline is checked for as long as its
- * buffer exists, at growing intervals: a lost mark is written again after MARKS_LAST_MS at most. Owns the list of ended
- * timelines and one timer. Checks at most MARKS_SCANS timelines in a pass of the loop. Never decides that a timeline
- * has ended.
+ * buffer exists, at growing intervals: a lost mark is written again after at most MARKS_LAST_MS and the time that a
+ * round takes. Owns the list of ended timelines and one timer. Checks at most MARKS_SCANS timelines in a pass of the
+ * loop. Never decides that a timeline has ended.
  */
 #ifndef GPUB_MARKS_H
 #define GPUB_MARKS_H

@@ -6,7 +6,8 @@
 
 #include "objects.h"
 
-#define NOTICES 16 /* largest number of notices sent in one pass of the loop (invariant 5) */
+/* largest number of notices that one call of notices_send(), and notices_more() in a pass, sends (invariant 5) */
+#define NOTICES 16
 
 void notices_send_later(struct registry *registry, struct notices *notices)
 {
@@ -24,8 +25,8 @@ void notices_cancel(struct registry *registry, struct notices *notices)
 
 /*
  * Tells the session of a grant that its buffer has lost the name that the session knows, or has got another serial.
- * Tells each grant once, and none that began under the present serial: a session that does not read must not be
- * flooded.
+ * Tells each grant once, and of a LIVE buffer none that began under the present serial: a session that does not read
+ * must not be flooded. Sends nothing for a grant under an orphaned mapping.
  */
 static void grant_tell(struct registry *registry, struct grant *grant)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notices.h - sends NOTICEs to the sessions that use a buffer which has lost its name, or map an allocation which was
- * evicted.
+ * notices.h - sends NOTICEs to the sessions that use a buffer which has lost its name or got a new serial, or map an
+ * allocation which was evicted.
  *
  * Part of the registry. A struct notices is a member of each buffer and each allocation, and remembers the grant or
  * mapping whose session gets the next notice; it is in the list registry->notices while notices remain. Sends a limited
@@ -19,7 +19,7 @@ struct registry;
 
 /*
  * Sends notices to the sessions of notices->grant and the grants after it in the buffer's list, or of notices->mapping
- * and the mappings after it in the allocation's list: some at once, the others in later passes of the loop.
+ * and the mappings after it in the allocation's list: some at once, the others by notices_more().
  */
 void notices_send(struct registry *registry, struct notices *notices);
 
@@ -30,8 +30,8 @@ void notices_send_later(struct registry *registry, struct notices *notices);
 void notices_cancel(struct registry *registry, struct notices *notices);
 
 /*
- * Moves the notices of the grant's buffer on to the grant after `grant`, which was told or is about to leave the
- * buffer's list.
+ * Moves the notices of the grant's buffer on to the grant after `grant`, which is about to be told or has just left the
+ * buffer's list. After the last grant, begins with the first again if notices->again is set.
  */
 void notices_pass(const struct grant *grant);
 

@@ -30,7 +30,8 @@ struct session;
 enum buffer_state { BUFFER_CREATING, BUFFER_LIVE, BUFFER_DRAINING };
 
 /*
- * A buffer: memory that has, or had, a name. Exists from its create to the free of its memory, also without the name.
+ * A buffer: memory that has, or had, a name. Exists, also without the name, from its create until its memory is freed
+ * or pooled, or its range is zeroed for another buffer.
  */
 struct buffer {
 	char               name[NAME_SIZE]; /* the buffer's name, or its last name if it is DRAINING */
@@ -43,7 +44,7 @@ struct buffer {
 	uint64_t           reserve;    /* bytes that the buffer may grow to; 0: the buffer keeps its size */
 	/* request for memory that the buffer grows by; NULL: none. Owned by request/resize.c */
 	struct provision  *growing;
-	/* the allocation that the buffer is in; NULL: its memory is freed (registry_released()) */
+	/* the allocation that the buffer is in; NULL: its memory is freed or pooled (registry_released()) */
 	struct allocation *allocation;
 	struct grant      *grants;
 	/* progress of the NOTICEs to the buffer's grants, after the buffer lost its name or got a new serial */
@@ -74,7 +75,8 @@ struct buffer {
 };
 
 /*
- * The mappings and grants of one session. A mapping stays until the session reports it closed, or its process is dead.
+ * The mappings and grants of one session. A mapping stays until a trusted session reports it closed, or its process is
+ * dead.
  */
 struct session_mappings {
 	struct mapping  *by_id;         /* table of all mappings of the session, by id */
@@ -99,7 +101,8 @@ struct siblings {
 /*
  * One session's right to map one allocation on one device. The mapping ends when the session reports it closed. If the
  * session is not trusted, the mapping is orphaned then: it has no sealed handle any more, keeps the memory from being
- * freed as before, and ends with the session's process.
+ * freed as before, and ends with the session's process. A second one of the allocation ends, and leaves its grants to
+ * the first.
  */
 struct mapping {
 	uint64_t                 id;     /* id by which messages name the mapping; never reused */
@@ -143,7 +146,10 @@ struct grant {
 	struct mapping  *mapping;
 	struct buffer   *buffer;
 	unsigned         rights; /* rights that the session has asked for and got: bits GPUB_READ, GPUB_WRITE */
-	/* a NOTICE has told the session that the buffer has lost the name or the serial that the session knows */
+	/*
+	 * a NOTICE has told the session that the buffer has lost the name or the serial that the session knows; also
+	 * set for a grant under an orphaned mapping, which gets no NOTICE
+	 */
 	bool             told;
 	struct tracked   tracked;
 	struct charge    charge;
@@ -151,8 +157,8 @@ struct grant {
 	struct grant    *mapping_prev, *mapping_next; /* links in the list mapping->grants */
 	struct grant_key key;
 	/*
-	 * handle in the hash table mapping->among->grants. Not in it if a merge had no memory; the grant then ends with
-	 * its mapping
+	 * handle in the hash table mapping->among->grants. Not in it if there was no memory when its mapping was
+	 * orphaned or merged; the grant then ends with its mapping
 	 */
 	UT_hash_handle   hh;
 };
@@ -160,8 +166,8 @@ struct grant {
 /* Functions of higher rooms that the registry calls, from within its own functions. */
 struct registry_hooks {
 	/*
-	 * Sends a NOTICE to the session of `mapping`: the buffer with the generation `serial` has lost its name, and
-	 * the session is to end its grant. `serial` 0: the session is to close the whole mapping.
+	 * Sends a NOTICE to the session of `mapping`: the buffer with the generation `serial` has lost its name or this
+	 * serial, and the session is to end its grant. `serial` 0: the session is to close the whole mapping.
 	 */
 	void (*notice)(void *context, struct mapping *mapping, uint64_t serial);
 	/* Called before `buffer` is freed, so that other rooms drop their pointers to it. May be NULL. */

@@ -5,8 +5,8 @@
  * Owns buffers, mappings and grants. Counts the names and mappings of each allocation. Takes ranges from
  * broker/memory/, returns them, and has broker/memory/ decide whether an allocation is freed. Decides when a range may
  * serve another buffer of the same owner: when its buffer has neither a name nor a grant. All counts are in private
- * memory; clients read a word in the board for each buffer, which the registry stores and never reads back. Never does
- * I/O; its hooks send messages.
+ * memory; clients read a word in the board for each buffer, which the registry stores and never reads back. Does no I/O
+ * but on the pages of timelines; its hooks send messages.
  */
 #ifndef GPUB_REGISTRY_H
 #define GPUB_REGISTRY_H
@@ -73,7 +73,7 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
  */
 int registry_live(struct registry *registry, struct buffer *buffer);
 
-/* Frees a CREATING buffer whose memory cannot be made, with its name, its charge and its range. */
+/* Frees a CREATING buffer that cannot become LIVE, with its name, its charge and its range. */
 void registry_abandon(struct registry *registry, struct buffer *buffer);
 
 /* Returns the CREATING or LIVE buffer with the name. NULL: there is none. */
@@ -109,21 +109,19 @@ int registry_change_owner(struct registry *registry, struct buffer *buffer, uid_
 
 /*
  * Takes the name of a LIVE buffer away: the buffer is DRAINING, its word in the board says so, and it ends with its
- * last grant. Sends notices to the sessions that use the buffer: some at once, the others in later passes of the loop.
- * May free the buffer.
+ * last grant. Sends notices to the sessions that use the buffer (notices_send()). May free the buffer.
  */
 void registry_unlink(struct registry *registry, struct buffer *buffer);
 
 /*
  * Gives a LIVE buffer another name, which no other buffer has, and a new serial, so that clients that know the old name
- * ask the broker again. The buffer's grants stay; their sessions get notices in later passes of the loop. Cannot fail.
+ * ask the broker again. The buffer's grants stay; their sessions get notices (notices_send_later()). Cannot fail.
  */
 void registry_rename(struct registry *registry, struct buffer *buffer, const char *to);
 
 /*
  * Sets the size of a LIVE buffer, in bytes and at most that of its allocation, fits its layout to the size, and gives
- * the buffer a new serial. The buffer's grants stay; their sessions get notices in later passes of the loop. Cannot
- * fail.
+ * the buffer a new serial. The buffer's grants stay; their sessions get notices (notices_send_later()). Cannot fail.
  */
 void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t size);
 
@@ -139,8 +137,8 @@ void registry_persist(struct registry *registry, struct buffer *buffer);
 void registry_freeing(struct registry *registry, const struct allocation *allocation);
 
 /*
- * Takes all buffers out of an allocation whose memory is freed, and returns the list of them for registry_forget(). The
- * buffers then have no allocation, and the status file does not show them.
+ * Takes all buffers out of an allocation whose memory is freed, or zeroed for the pool, and returns the list of them
+ * for registry_forget(). The buffers then have no allocation, and the status file does not show them.
  */
 struct buffer *registry_released(struct registry *registry, struct allocation *allocation);
 
@@ -167,8 +165,8 @@ void registry_end_unwritable(struct registry *registry, struct buffer *buffer);
 void registry_end_buffer(struct registry *registry, struct buffer *buffer);
 
 /*
- * For mappings.c. Returns true if the buffer's memory is kept after the buffer's end: its range for the next buffer of
- * the owner, or the whole allocation for the pool. Returns false if the memory is freed.
+ * For mappings.c. Returns true if the buffer's memory is kept after the buffer's end: its range, or the whole
+ * allocation, for the next buffer of the owner. Returns false if the memory is freed.
  */
 bool registry_keeps(const struct registry *registry, const struct buffer *buffer);
 

@@ -4,11 +4,11 @@
  *
  * An end is published twice. The library reads it in the board (struct board_end in common/board.h), which only the
  * broker can write. The mark in the timeline's page releases the streams that wait on the page. A late signal, or any
- * process that has mapped the page, can overwrite the mark, so marks.c checks it.
+ * process that has mapped the page for writing, can overwrite the mark, so marks.c checks it.
  *
  * Owns the page's descriptors. The writable one is the broker's own open file and is never sent to a client, because an
  * open file's flags (O_APPEND) are shared by all its holders. Never maps the page, which is the writing client's
- * memory. Changes it with pwrite(2) only, and only after the writer's end.
+ * memory. Changes it with pwrite(2) only, and only when the timeline ends, and later to write the mark again.
  */
 #ifndef GPUB_TIMELINE_H
 #define GPUB_TIMELINE_H
@@ -57,7 +57,8 @@ struct timeline {
 		uint64_t          ended_ms; /* time of the end, in milliseconds since 1970 */
 		uint32_t          pid, rank; /* pid and rank of the writer's process, kept after its end */
 		uid_t             uid;      /* uid of the writer's user */
-		uint64_t          round;    /* number of the round in which request/inquiry.c last read the value */
+		/* number of the round in which request/inquiry.c last had the value written to the status file */
+		uint64_t          round;
 		struct timeline **among;    /* list of request/inquiry.c that the timeline is in; NULL: in none */
 		struct timeline  *prev, *next; /* links in the list *among */
 	} shown;
@@ -74,7 +75,7 @@ struct timeline_place {
 
 /*
  * Creates a timeline in *timeline. creator: the timelines of the session that creates the buffer; NULL: the broker
- * creates it. Returns 0, or -EMFILE, -ENOMEM or -ENOSPC with the error message set.
+ * creates it. Returns 0, or -EMFILE, -ENFILE, -ENOMEM or -ENOSPC with the error message set.
  */
 int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **timeline);
 

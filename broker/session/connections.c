@@ -16,7 +16,8 @@
 #include "serve.h"
 #include "session.h"
 
-#define ACCEPTS 4  /* largest number of accepts in a pass, so that a flood of connections costs other users little */
+/* largest number of accepts in a call of connections_accept(), so that a flood of connections costs others little */
+#define ACCEPTS 4
 #define AHEAD   64 /* largest number of sessions in the state SESSION_ARRIVED, if the broker serves only one user */
 
 static const struct timeval retry_after = { .tv_usec = 100000 }, behind_for = { .tv_usec = 1000 };

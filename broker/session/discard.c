@@ -132,7 +132,8 @@ static void *last_holder_main(void *argument)
  * Closes a client's socket, and with it the unread descriptors in its queue, by the exit of a thread that has the only
  * descriptor of the socket. The kernel does not let a thread that exits wait for sockets that linger (PF_EXITING in
  * inet_release()), and a descriptor that nobody received is never flushed. So the close takes the same time whatever
- * the client sent. Before Linux 5.9 (close_range(2)) the calling thread makes the last close, which may block.
+ * the client sent. Before Linux 5.9 (close_range(2)), or if that thread cannot start, the calling thread makes the last
+ * close, which may block.
  */
 static void close_at_exit(struct closers *closers, int sock)
 {
@@ -345,9 +346,9 @@ static void on_closed(evutil_socket_t fd, short what, void *argument)
 }
 
 /*
- * Queues the descriptors for the threads. If there is no memory, the descriptors are not closed, and discard_admits()
- * admits no user's descriptors until there is memory again. The charge may fail for a packet that was received while
- * nothing was pending, because discard_admits() does not check such a packet.
+ * Queues the descriptors for the threads. If there is no memory, the descriptors are not closed. While discard->spare
+ * is NULL, discard_admits() admits no user's descriptors; on_closed() allocates it again. The charge may fail for a
+ * packet that was received while nothing was pending, because discard_admits() does not check such a packet.
  */
 static void submit(struct discard *discard, uid_t uid, const int *fds, unsigned count)
 {
@@ -500,7 +501,10 @@ bool discard_message(struct discard *discard, uid_t uid, int sock)
 	return error != -EAGAIN && (error != -ECONNRESET || extra.has_sender);
 }
 
-/* Shuts the socket down, so that the client can send nothing more, and returns whether it has unread descriptors. */
+/*
+ * Shuts the socket down, so that the client can send nothing more, and returns whether it has unread descriptors. Reads
+ * and discards the messages before these.
+ */
 static bool has_descriptors(int sock)
 {
 	struct wire_message message;

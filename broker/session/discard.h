@@ -8,10 +8,11 @@
  * 24.04 have older kernels, and clients that connected before the broker started can send descriptors on any kernel.
  *
  * Each descriptor that was received and is not closed yet is charged to the user who sent it. A user may have `most` of
- * these; packets that would bring more stay unread. A thread closes for one user at a time, so a close that blocks
- * delays only the descriptors of that user. The socket of a client that is gone may still have unread packets with
- * descriptors; a thread closes such a socket in a way that does not block, and nobody is charged for it. Owns the
- * threads and the descriptors. Never waits for a close. All functions are called by the loop's thread.
+ * these; packets that could bring more stay unread. A thread closes for one user at a time, so a close that blocks
+ * delays only the descriptors of that user, until the largest number of threads is reached. The socket of a client that
+ * is gone may still have unread packets with descriptors; a thread closes such a socket, from Linux 5.9 on in a way
+ * that does not block, and nobody is charged for it. Owns the threads and the descriptors. Only discard_stop() waits
+ * for a close. All functions are called by the loop's thread.
  */
 #ifndef GPUB_DISCARD_H
 #define GPUB_DISCARD_H
@@ -41,8 +42,8 @@ struct discard {
 
 /*
  * Has the kernel refuse descriptors on the listener and on the sockets that are accepted from it. Starts a thread if
- * the kernel cannot do so, or if a client has connected already. -EAGAIN, -EMFILE, -ENOMEM: the thread cannot be
- * started; the error message is set.
+ * the kernel cannot do so, or if a client has connected already. -EAGAIN, -EMFILE, -ENFILE, -ENOMEM: the thread cannot
+ * be started; the error message is set.
  */
 int discard_start(struct discard *discard, struct event_base *base, struct accounting *accounting, int listener);
 
@@ -50,8 +51,8 @@ int discard_start(struct discard *discard, struct event_base *base, struct accou
 int discard_start_always(struct discard *discard, struct event_base *base, struct accounting *accounting);
 
 /*
- * Refunds all charges and ends the threads. Waits at most 1 s; a thread whose close still hangs then ends with the
- * process.
+ * Refunds all charges and ends the threads. Waits at most 1 s; a thread whose close still hangs then ends after the
+ * close, or with the process.
  */
 void discard_stop(struct discard *discard);
 
@@ -63,11 +64,15 @@ unsigned discard_uncharged(const struct discard *discard);
 
 /*
  * Returns true if the next packet in the user's socket may be received. Returns false if the packet has descriptors and
- * the user has too many pending, or the broker has no memory to note them.
+ * the user has too many pending, or its quota or share of descriptors has no room, or the broker has no memory to note
+ * them.
  */
 bool discard_admits(struct discard *discard, uid_t uid, int sock);
 
-/* Takes over the descriptors of a packet that the user sent, SOCKET_DESCRIPTORS_MAX at most. A thread closes them. */
+/*
+ * Takes over the descriptors of a packet that the user sent, SOCKET_DESCRIPTORS_MAX at most. A thread closes them,
+ * unless the broker has no memory to note them.
+ */
 void discard_close(struct discard *discard, uid_t uid, const int *fds, unsigned count);
 
 /*
@@ -76,7 +81,10 @@ void discard_close(struct discard *discard, uid_t uid, const int *fds, unsigned 
  */
 bool discard_message(struct discard *discard, uid_t uid, int sock);
 
-/* Closes a client's socket. If the socket has unread descriptors, a thread closes it. */
+/*
+ * Closes a client's socket. If the socket has unread descriptors, a thread closes it, unless the broker has no memory
+ * to note it.
+ */
 void discard_socket(struct discard *discard, int sock);
 
 /*

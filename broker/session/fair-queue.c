@@ -278,7 +278,9 @@ static void user_end(struct fair_queue *queue, struct fair_user *user)
 		user_put(queue, user);
 }
 
-/* Returns entries user by user: of each user until the user's share is used up or no entry of the user waits. */
+/*
+ * Returns entries user by user: of each user until fair_allows() refuses its first entry or none of its entries waits.
+ */
 struct fair_entry *fair_pass_next(struct fair_queue *queue)
 {
 	while (queue->serving || (queue->serving = user_begin(queue))) {

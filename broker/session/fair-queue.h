@@ -32,7 +32,7 @@ enum fair_cost {
 	COST_MESSAGE = 1,
 	/* end of a mapping when its session ends; counted once more for each GRANTS_PER_COST grants under it */
 	COST_MAPPING_END = 1,
-	COST_GONE = 2,       /* end of a connection that the client closed while it waited in the fair queue */
+	COST_GONE = 2,       /* end of a connection that the client closed before the broker identified it */
 	COST_GREETING = 2,
 	COST_SESSION_END = 6,
 	COST_CONNECTION = 16 /* identifying the process, making the session's key, sending the challenge */
@@ -53,7 +53,7 @@ struct fair_user {
 	/* cost of the user's work in that pass, plus the cost by which earlier passes exceeded the share */
 	unsigned           work;
 	bool               has_quota; /* true: the user's requests a second are limited */
-	/* requests that the user may make now; below 0 after a packet of several requests */
+	/* requests that the user may make now; below 0 after a packet of several requests, or work without a token */
 	double             tokens;
 	double             filled;    /* time when `tokens` was last computed, in seconds of CLOCK_MONOTONIC */
 	bool               late;      /* the user has less than one token */
@@ -112,7 +112,8 @@ void fair_leave(struct fair_entry *entry);
 bool fair_allows(struct fair_entry *entry);
 
 /*
- * Counts a request that was served: subtracts its cost from the user's share, and takes one token. Work that cannot be
+ * Counts a request that was served, or other work that costs a token, such as a connection, a step of a walk, the end
+ * of a mapping or a session: subtracts its cost from the user's share, and takes one token. Work that cannot be
  * divided, such as a packet of several messages, may exceed the share or the tokens. The excess is taken from the share
  * and the tokens of later passes.
  */
@@ -121,7 +122,10 @@ void fair_count(struct fair_entry *entry, unsigned cost);
 /* Counts work that is no request of the user: subtracts its cost from the user's share, but takes no token. */
 void fair_count_work(struct fair_entry *entry, unsigned cost);
 
-/* Puts the entry into its user's queue: at the beginning if it is urgent, dead or ending, else at the end. */
+/*
+ * Puts the entry into its user's queue: at the beginning if it is urgent, dead or ending, else at the end. Does nothing
+ * if the entry is in the queue already.
+ */
 void fair_wait(struct fair_entry *entry);
 
 /* Takes the entry out of its user's queue. Does nothing if the entry is not in the queue. */

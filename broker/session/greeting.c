@@ -153,7 +153,8 @@ static int identify(struct session *session)
 
 /*
  * Adds the session's events and opens its outbox. The reading event can be edge-triggered, because the reader stops
- * only when the socket is empty or the session waits in the fair queue. Returns 0 or -ENOMEM.
+ * only when the socket is empty, or when something else serves the session again: the fair queue, on_room() for a task,
+ * or the timer of discard_later(). Returns 0 or -ENOMEM.
  */
 static int watch(struct session *session, event_callback_fn ready)
 {

@@ -18,15 +18,15 @@ struct wire_message;
 
 /*
  * Makes a session of which only the user is known, and charges this user for the connection. Takes over fd and reserved
- * (connections.h), which keeps a descriptor for the pidfd. On failure returns NULL, with *error set to -EDQUOT or
- * -ENOMEM, and both descriptors stay the caller's.
+ * (connections.h), which keeps a descriptor for the pidfd. On failure returns NULL, with *error set to -EDQUOT, -ENOMEM
+ * or the error of identity_user(), and both descriptors stay the caller's.
  */
 struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int *error);
 
 /*
- * Identifies the process and sends the challenge. If the session's user has no share left, puts the session into the
- * fair queue instead. Frees the session if the client has hung up, and rejects the client on an error. ready: the
- * callback for a readable socket and for the end of the greeting's time limit.
+ * Identifies the process and sends the challenge. If the session's user has no share or no token left, puts the session
+ * into the fair queue instead. Frees the session if the client has hung up, and rejects the client on an error. ready:
+ * the callback for a readable socket and for the end of the greeting's time limit.
  */
 void greeting_begin(struct session *session, event_callback_fn ready);
 

@@ -5,8 +5,8 @@
  *
  * Owns the messages that wait and copies of their descriptors, both charged to the session's user, and the event that
  * watches for room in the socket. At most OUTBOX_UNREAD descriptors are in the socket at a time. Does not own the
- * socket. Calls failed() when a message cannot be sent completely or when the peer does not read. failed() may be
- * called in the middle of a send; the owner then stops the outbox. Never blocks.
+ * socket. Calls failed() when a message can neither be sent nor wait, but not when the peer has closed the socket.
+ * failed() may be called in the middle of a send; the owner then stops the outbox. Never blocks.
  *
  * Answers to a packet of several messages are sent as one packet. With a system call for each answer, bench/batch has
  * 28 % fewer first acquires a second (76,000 instead of 105,000 on two cores).
@@ -74,20 +74,22 @@ void outbox_close(struct outbox *box);
 
 /*
  * Returns true if no message waits and the socket takes several packets at once. If it returns false, room() is called
- * when both are true. A caller with much to send asks this first, in order to fill neither the outbox nor the user's
- * quota of unread messages.
+ * when no message waits and the socket had room; the caller then asks again. A caller with much to send asks this
+ * first, in order to fill neither the outbox nor the user's quota of unread messages.
  */
 bool outbox_has_room(struct outbox *box);
 
 /*
- * Returns 0 if so many messages with a descriptor each may be sent now. A caller asks this while it can still refuse
- * the request. -EDQUOT: more descriptors would wait than the session may leave unread, or than its user may have.
+ * Returns 0 if so many messages with a descriptor each may be sent now, or wait. A caller asks this while it can still
+ * refuse the request. -EDQUOT: more descriptors would wait than the session may leave unread, or than its user may
+ * have. -ENOMEM.
  */
 int outbox_check(struct outbox *box, unsigned descriptors);
 
 /*
  * Sends the message, now or when the socket has room. descriptor: sent with the message, and stays the caller's; -1:
- * none. Calls failed() if the message must wait and no more messages may wait.
+ * none. Calls failed() if the message must wait and cannot, or the socket refuses it with an error other than
+ * -ECONNRESET.
  */
 void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor);
 

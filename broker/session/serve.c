@@ -24,7 +24,7 @@
 enum read_result {
 	READ_PACKET, /* a packet was read, or a step was done, and there may be more to do */
 	READ_NONE,   /* the socket has no packet or, for a task, no room for messages */
-	READ_LAST    /* the session is disconnected or freed; the caller does not use it any more */
+	READ_LAST    /* the session has hung up, is disconnected or freed; the caller does not use it any more */
 };
 
 /* Handles an error of a read: the client closed its end of the socket, or sent something wrong. */
@@ -66,8 +66,9 @@ static int check_sender(const struct session *session, const struct socket_extra
 }
 
 /*
- * Handles the messages of a packet. If the packet has several, the client understands such packets, so the answers are
- * sent together after the last message. This send can disconnect the session, too.
+ * Handles the messages of a packet. If the packet has several, the client understands such packets, so the answers
+ * without a descriptor are collected (outbox_begin()), and the last of them are sent after the last message. This send
+ * can disconnect the session, too.
  */
 static enum read_result take_messages(struct session *session, const struct socket_packet *packet)
 {
@@ -100,7 +101,7 @@ static enum read_result take_messages(struct session *session, const struct sock
 
 /*
  * Reads a packet from the socket into *packet, and has its descriptors closed. Returns -EPROTO for a packet with
- * descriptors; the packet stays in the socket if the user has too many descriptors that are still to be closed.
+ * descriptors; the packet stays in the socket if discard_admits() returns false.
  */
 static int take_packet(struct session *session, struct socket_packet *packet)
 {
@@ -222,7 +223,9 @@ static void discard(struct session *session)
 
 /* ---- serving a session ---- */
 
-/* Does the next work of a session. Called as the callback of the socket's event, and by sessions_serve(). */
+/*
+ * Does the next work of a session. The callback of the socket's event; session_accept() and sessions_serve() call it.
+ */
 static void session_serve(evutil_socket_t fd, short what, void *argument)
 {
 	struct session *session = argument;

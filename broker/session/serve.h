@@ -3,9 +3,9 @@
  * serve.h - does the broker's work for sessions: begins them, reads their messages, discards what disconnected ones
  * send.
  *
- * Each user gets the same share of a pass (fair-queue.h). When the share is used up, a session with more work waits in
- * its user's queue, with its messages unread in the socket, so that only the sender is slowed down. Owns no state.
- * Never interprets a message: session_hooks do.
+ * Each user gets the same share of a pass (fair-queue.h). When the share or the user's tokens are used up, a session
+ * with more work waits in its user's queue, with its messages unread in the socket, so that only the sender is slowed
+ * down. Owns no state. Never interprets a message: greeting.c and session_hooks do.
  */
 #ifndef GPUB_SERVE_H
 #define GPUB_SERVE_H
@@ -15,9 +15,9 @@
 struct broker;
 
 /*
- * Begins a session on the connection fd. If its user has no share left, the session waits in the fair queue. reserved:
- * a descriptor that is kept for the session's pidfd. Returns 0, or -EDQUOT or -ENOMEM: both descriptors stay the
- * caller's.
+ * Begins a session on the connection fd. If its user has no share or no token left, the session waits in the fair
+ * queue. reserved: a descriptor that is kept for the session's pidfd. Returns 0, or the error of greeting_arrive():
+ * both descriptors stay the caller's.
  */
 int session_accept(struct broker *broker, int fd, int reserved);
 

@@ -110,8 +110,8 @@ bool session_do_due(struct session *session)
 }
 
 /*
- * Sets DUE_SILENCE and DUE_END in session->due, if they were not set for the session's end before. Called when its
- * client has hung up without open mappings, or its process is dead.
+ * Sets DUE_SILENCE and DUE_END in session->due, if they were not set for the session's end before and the session is
+ * welcome. Called when its client has hung up without open mappings, or its process is dead.
  */
 static void owe_end(struct session *session)
 {
@@ -211,8 +211,8 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 }
 
 /*
- * Called when no device can prove that the work of a dead session has ended: ends everything of the session but its
- * mappings, which stay.
+ * Called when no device can prove that the work of a dead session has ended, or the broker has no memory to ask: ends
+ * everything of the session but its mappings, which stay.
  */
 static void session_unproven(struct session *session, const char *text)
 {
@@ -327,7 +327,7 @@ void session_hang_up(struct session *session)
  * Shuts the socket down for reading, because a forked child may still have it: the kernel then accepts nothing more
  * from the child, so the messages in the socket are the last ones of the process. They are read before other work of
  * its user, because the hang-up is seen only after them. Does not shut down the socket of a disconnected session: the
- * broker has shut down its own direction already, and with both directions shut down the socket would report a hang-up.
+ * broker shuts down its own direction, and with both directions shut down the socket would report a hang-up.
  */
 void session_on_death(evutil_socket_t fd, short what, void *argument)
 {

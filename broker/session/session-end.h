@@ -28,7 +28,8 @@ void session_on_death(evutil_socket_t fd, short what, void *session);
 
 /*
  * Asks the devices whether they are done with the session's process, which is dead and whose socket has hung up. Asks
- * again until they are, and then ends the session. A second call does nothing.
+ * again until they are, and then ends the session. If they cannot tell, or the broker has no memory to ask, ends
+ * everything of the session but its mappings. A second call does nothing.
  */
 void session_prove(struct session *session);
 

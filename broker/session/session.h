@@ -73,7 +73,7 @@ struct inquired {
 	uint64_t              answered_ms;
 	uint64_t              round;    /* number of the last round in which the session was asked */
 	bool                  listed;   /* the session is in inquiry->sessions, to be asked in each round */
-	bool                  counted;  /* inquiry->awaited counts the answer of this session */
+	bool                  counted;  /* in the round `round`, inquiry->awaited counts the answer of this session */
 	/* number of WAITS messages received so far of an answer that has more of them */
 	unsigned              messages;
 	bool                  partial;  /* true: the process has more waits than the list `waits` */
@@ -87,14 +87,15 @@ struct inquired {
 #define RANK_NONE UINT32_MAX
 
 /*
- * Work for one message that takes several passes of the loop. A step of the task is done whenever the session's user
- * has a share left and the socket has room. Until the task is done, the session's socket is not read, so a session has
- * one task at most.
+ * Work for one message that takes several passes of the loop. A step of the task is done whenever fair_allows() is true
+ * and the socket has room. Until the task is done, the session's socket is not read. A session has one task at most: a
+ * later message of the same packet gets -EBUSY (walk_begin()), or, if it is LEAVE, drops the task.
  */
 struct session_task {
-	/* Does a part of the work and counts its cost (fair_count). Returns true when the task is done. */
+	/* Does a part of the work and counts its cost (fair-queue.h). Returns true when the task is done. */
 	bool (*step)(struct session *session);
-	void (*drop)(struct session_task *task); /* frees the task, whether it is done or not */
+	/* frees the task, whether it is done or not, unless it is a member of the session */
+	void (*drop)(struct session_task *task);
 };
 
 /*
@@ -115,19 +116,21 @@ struct session {
 	/* a descriptor that is kept open so that there will be one for pidfd; -1 once it is closed */
 	int                reserved;
 	int                pidfd;           /* pidfd of the client's process; -1 until the process was identified */
-	struct event      *reading;         /* event: fd is readable (edge-triggered), or the greeting's time is over */
+	/* event: fd is readable (edge-triggered), or the time of the greeting or of discard_later() is over */
+	struct event      *reading;
 	struct event      *death;           /* event: pidfd is readable, so the process is dead */
 	bool               opened;     /* the client was welcomed, and counters.sessions_opened counts the session */
 	bool               hung_up;    /* the client has closed its end of the socket */
 	bool               discarding; /* the session is disconnected, and the broker discards what the client sends */
 	unsigned           due;        /* bits of enum session_due: work that is left to do */
 	bool               ends;       /* DUE_END was set, and is not set again */
-	bool               died;       /* the session did not end by LEAVE; valid while ends is true */
+	/* the session ended without LEAVE, or with a mapping that is not orphaned; valid while ends is true */
+	bool               died;
 	struct identity    who;
 	pid_t              pid;
 	char               command[16]; /* name of the process's program, from /proc/PID/comm, shown to people */
 	uint64_t           start;       /* start time of the process, from /proc/PID/stat (process-start.h) */
-	time_t             since;       /* time at which the client connected, shown to people */
+	time_t             since;       /* time at which the broker accepted the connection, shown to people */
 	uint32_t           rank;        /* rank of the process, as its HELLO says; or RANK_NONE */
 	bool               answers;     /* the client understands INQUIRE */
 	struct inquired    inquired;
@@ -192,13 +195,19 @@ bool session_is_welcome(const struct session *session);
 /* Returns true if the session has a mapping that is not orphaned. */
 bool session_maps(const struct session *session);
 
-/* Returns true if the client has closed its end of the socket. */
+/*
+ * Returns true if the session's socket reports a hang-up: the client has closed its end, or both directions are shut
+ * down. False after session_hang_up(), which closes the socket.
+ */
 bool session_socket_is_closed(const struct session *session);
 
 /* Puts the session into its user's queue, to be served in a later pass of the loop. */
 void session_wait(struct session *session);
 
-/* Adds bits of enum session_due to session->due, and puts the session into its user's queue as urgent. */
+/*
+ * Adds bits of enum session_due to session->due, and puts the session into its user's queue as urgent. If the session
+ * is in the queue already, it keeps its place.
+ */
 void session_owe(struct session *session, unsigned due);
 
 /* Opens session->outbox on the session's socket. Returns 0 or -ENOMEM with the error message set. */
@@ -206,8 +215,9 @@ int session_open_outbox(struct session *session);
 
 /*
  * Sends a message, with a descriptor that stays the caller's (-1: none). A message that the socket does not take now
- * waits in the outbox. If the outbox is full, or the message cannot be sent whole, the session is disconnected, and the
- * caller is not told. Sends nothing to a session that hung up or is disconnected. Never changes the registry.
+ * waits in the outbox. If the message can neither be sent nor wait, the session is disconnected, and the caller is not
+ * told. Drops the message if the client has closed the socket: the hang-up is seen when the socket is read. Sends
+ * nothing to a session that hung up or is disconnected. Never changes the registry.
  */
 void session_send(struct session *session, const struct wire_message *message, int fd);
 
@@ -217,7 +227,7 @@ void session_send(struct session *session, const struct wire_message *message, i
  */
 int session_check_descriptors(struct session *session, unsigned descriptors);
 
-/* Frees the session's task, if there is one: because the task is done, or the client gets no answers any more. */
+/* Drops the session's task, if there is one: it is done, or the client leaves or gets no answers any more. */
 void session_drop_task(struct session *session);
 
 /* Sends a DONE for the request, with a descriptor that stays the caller's (-1: none). */

@@ -21,7 +21,7 @@
 struct walk;
 
 struct walk_kind {
-	/* Sends the records of one object that the session may see. Returns how many records were sent. */
+	/* Sends the records of one object, if the session may see it. Returns how many records were sent. */
 	unsigned (*visit)(struct walk *walk, const struct tracked *tracked);
 	/* Sends the rest of the file after the last object, and sets view->size to the size of the file. */
 	void (*end)(struct walk *walk, struct wire_view *view);

@@ -33,7 +33,7 @@ static const struct {
 	[RESOURCE_QUEUED] = { "queued", NULL, "of unread messages", NULL, true },
 };
 
-/* default limit of greetings; as large as that of sessions, because all ranks of a job may connect at once */
+/* default limit of greetings; as large as brokerd's of sessions, because all ranks of a job may connect at once */
 #define GREETINGS_DEFAULT 1024
 #define TICKETS_DEFAULT   4096
 #define WAITS_DEFAULT     8192
@@ -185,7 +185,8 @@ static int refuse_share(uid_t uid, enum resource resource, uint64_t amount, uint
 
 /*
  * Returns how much more of the resource the user, who holds `holds` of it, may take by its share: half of (unused minus
- * holds), rounded up, so that the last free one can be taken. Returns UINT64_MAX if the resource has no capacity.
+ * holds), rounded up, so that the last free one can be taken; all that is unused for root and the broker's own user.
+ * Returns UINT64_MAX if the resource has no capacity.
  */
 static uint64_t share_left(const struct accounting *accounting, uid_t uid, enum resource resource, uint64_t holds)
 {

@@ -31,7 +31,8 @@ enum resource {
 	RESOURCE_WAITS,       /* acquires and NEWERs that wait for a name */
 	RESOURCE_MAPPINGS,    /* handle places in the board: one for each mapping */
 	RESOURCE_DESCRIPTORS, /* descriptors that are open in the broker's process */
-	RESOURCE_QUEUED,      /* bytes of messages to clients that the clients have not read */
+	/* bytes of messages that wait in the broker until the clients read, and of lists and snapshots (walk.h) */
+	RESOURCE_QUEUED,
 	RESOURCES
 };
 
