@@ -140,7 +140,7 @@ static int ask_all(struct gpub_client *client, struct many *many)
 	if (error) { /* the records are REQUESTED, so the requests that were made for them must be sent even now */
 		SAVE_ERROR();
 
-		send_and_wait(client, many, many->asked); /* does not wait */
+		send_and_wait(client, many, many->asked); /* waits for one packet at most, for LOOK_US at most */
 		cancel_all(client, many);
 	}
 	for (unsigned i = 0; i < many->count; i++)

@@ -68,8 +68,9 @@ static bool is_answered(struct gpub_client *client, void *context)
 }
 
 /*
- * Uses only -EINTR of the errors of call_exchange(): after another error the reader releases the record, and
- * record_wait() returns why. An acquire that was interrupted may have been granted nevertheless, and then it succeeds.
+ * Uses only -EINTR of the errors of call_exchange(): record_wait() finds out itself that the deadline has passed, and
+ * after a lost connection the reader releases the record, and record_wait() returns why. An acquire that was
+ * interrupted may have been granted nevertheless, and then it succeeds.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline)
@@ -218,7 +219,7 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 		error = record_grow(client, record);
 		return error ? error : -EAGAIN;
 	}
-	if (error) { /* the record's buffer was unlinked */
+	if (error) { /* the buffer was unlinked, renamed or resized */
 		record_detach(client, record);
 		return -EAGAIN;
 	}

@@ -4,7 +4,8 @@
  *
  * One thread requests a buffer, whose record is in state REQUESTED meanwhile. Other threads that want the buffer wait
  * until the record's state changes. The reader (receiver.h) opens the handle of the memory. If the buffer of a record
- * was unlinked, the record leaves the table and is retired later, and the name gets a new record. Owns nothing.
+ * was unlinked, renamed or resized, the record leaves the table and is retired later, and the name gets a new record.
+ * Owns nothing.
  */
 #ifndef GPUB_ACQUIRE_H
 #define GPUB_ACQUIRE_H
@@ -20,8 +21,8 @@ struct wire_message;
 
 /*
  * Sends the message, an ACQUIRE or a REDEEM, for a record in state NONE, and waits until the record's state changes.
- * Fills in the message's request number. Returns what record_wait() returns. Call it under client->lock, which it
- * releases while it waits.
+ * Fills in the message's request number. Returns what record_wait() returns, but -EINTR for any error after an
+ * interrupt. Call it under client->lock, which it releases while it waits.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline);

@@ -242,7 +242,10 @@ bool cache_retire(struct gpub_client *client, bool sync)
 		/* this driver cannot wait for the device, so close the whole mapping, once no lease holds it */
 		if (error == -ENOTSUP && record->mapping && !is_awaited(record->mapping))
 			error = mapping_close(client, record->mapping, CLOSE_IF_UNUSED);
-		/* after any error the record is still in client->due, and the caller may try again after a pause */
+		/*
+		 * after an error, unless that close failed, the record is still in client->due, and the caller may try
+		 * again after a pause
+		 */
 		again |= error && (sync || record_quiesced(record));
 	}
 	again |= close_wanted(client);
@@ -293,8 +296,8 @@ static bool any_due(const struct gpub_client *client)
 }
 
 /*
- * Closes, retires and unmaps what is due. True: a due mapping or record is still in use. A return wakes no thread, so
- * the closer thread then tries again after a pause.
+ * Closes, retires and unmaps what is due. True: a due mapping or record is still in use, or too much is still open. A
+ * return wakes no thread, so the closer thread then tries again after a pause.
  */
 static bool close_due(struct gpub_client *client)
 {

@@ -6,8 +6,9 @@
  *                      socket -> receiver.c (one thread at a time) -> messages.c -> records.c -> waiting callers
  *
  * Members that the fast path reads are atomic, or constant while a hold exists (hold.h). Some are used only by the
- * thread that is the reader (receiver.h). All others are under client->lock. The lock is never held during a send. The
- * only device calls under the lock are those that register memory, watch buffers and look for resets.
+ * thread that is the reader (receiver.h). All others are under client->lock. The lock is not held during a send, except
+ * the CANCELs of acquire-many.c. The only device calls under the lock are those that register memory, watch buffers and
+ * look for resets.
  */
 #ifndef GPUB_CLIENT_H
 #define GPUB_CLIENT_H
@@ -62,7 +63,8 @@ struct cache {
 /* Whether receiver.c polls for the answer to one type of request before it sleeps. Learned from earlier answers. */
 struct spin {
 	unsigned pause;  /* number of coming answers for which the reader sleeps without polling first */
-	unsigned misses; /* latest requests in a row for whose answer polling was in vain; at most SPIN_PAUSES */
+	/* how often polling was in vain since it found an answer, not at its first look; at most SPIN_PAUSES */
+	unsigned misses;
 };
 
 struct gpub_client {
@@ -96,7 +98,8 @@ struct gpub_client {
 	pthread_t            closer;
 	bool                 closing; /* the thread `closer` was started, and not joined yet */
 	bool                 leaving; /* a disconnect is in progress: mappings that arrive are closed at once */
-	uint64_t             next_number; /* counter for the numbers of requests: incremented for each request */
+	/* counter for the numbers of requests and the keys of delegate.c: incremented for each */
+	uint64_t             next_number;
 	struct call         *calls;       /* list of the requests whose callers wait for an answer */
 
 	struct table         table; /* (name, device) -> record */

@@ -43,8 +43,8 @@ static bool records_open(const struct mapping *mapping)
 
 /*
  * Waits until no thread is in mapping_sync(), mapping_view() or mapping_extend() for the mapping, or retires a record
- * of it. Such threads end soon. False: the mapping was closed meanwhile, or another thread closes it. id: mapping->id,
- * because the mapping may have been freed.
+ * of it. Such threads wait for the device at most. False: the mapping was closed meanwhile, or another thread closes
+ * it. id: mapping->id, because the mapping may have been freed.
  */
 static bool close_may_begin(struct gpub_client *client, const struct mapping *mapping, uint64_t id)
 {
@@ -92,7 +92,10 @@ bool mapping_is_quiesced(const struct mapping *mapping)
 	return true;
 }
 
-/* Whether no lease or return uses the mapping, and `how` allows its close. *held: as for close_begin(). */
+/*
+ * Whether no lease or return uses the mapping, and `how` allows its close. Ends the holds of a lost mapping first.
+ * *held: as for close_begin().
+ */
 static bool may_close(struct mapping *mapping, enum close_how how, bool *held)
 {
 	if (mapping->lost ? !records_drop(mapping) : !records_idle(mapping, held))

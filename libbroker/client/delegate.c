@@ -83,7 +83,7 @@ static struct record *record_for_redeeming(struct gpub_client *client, unsigned 
 
 /*
  * Takes a lease of the record for which REDEEM number `request` was answered. -ESTALE, error message set: the buffer
- * was unlinked and retired meanwhile, or sealed. Call it under client->lock.
+ * was unlinked and retired meanwhile, or sealed, or a thread closes its mapping. Call it under client->lock.
  */
 static int take(struct gpub_client *client, struct record *record, uint64_t request, gpub_lease *lease)
 {

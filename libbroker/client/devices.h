@@ -18,7 +18,7 @@
 
 /*
  * Starts the kind of device that the broker serves, and finds the broker's devices in this process by their UUIDs.
- * -ENODEV: this process sees none of the broker's devices.
+ * -ENODEV: this process sees none of the broker's devices, or this library was built without their kind.
  */
 int devices_begin(struct gpub_client *client);
 
@@ -26,8 +26,8 @@ int devices_begin(struct gpub_client *client);
 int devices_none(struct gpub_client *client);
 
 /*
- * Set and return the kind of device that the client which connected last uses, for stream functions that have no client
- * argument. NULL: no client has connected.
+ * Set and return the kind of device that the client which connected last by gpub_connect() uses, for stream functions
+ * that have no client argument. NULL: no client has connected.
  */
 void devices_use(const struct device *device);
 const struct device *devices_used(void);
@@ -38,7 +38,10 @@ const struct device *devices_used(void);
  */
 int client_device_index(struct gpub_client *client, int ordinal);
 
-/* Returns the device's epoch, which is another number after each reset (device.h), or 0 if it cannot be reset. */
+/*
+ * Returns the device's epoch, which is another number after each reset; 0: it cannot be reset, is not used yet, or was
+ * reset and cannot be used again (device.h).
+ */
 static inline uint64_t client_epoch(const struct gpub_client *client, int ordinal)
 {
 	return client->device->epoch ? client->device->epoch(ordinal) : 0;

@@ -5,7 +5,7 @@
  * A forked child must not use its parent's client, and must not keep the parent's session alive: the broker takes the
  * parent for dead only when no process holds its socket and its GPU descriptors (invariant 9). So the child closes
  * both, and wipes the keys. The child finds the guard page wiped, without a system call, also if it was made without
- * atfork handlers (vfork, clone). Owns the list of clients. Makes no CUDA call.
+ * atfork handlers, by clone(2) with memory of its own. Owns the list of clients. Makes no CUDA call.
  */
 #ifndef GPUB_FORK_H
 #define GPUB_FORK_H
@@ -14,8 +14,8 @@ struct device;
 struct gpub_client;
 
 /*
- * For calls that have no client argument: returns -ECHILD if this process was forked from one that had a client; else
- * 0.
+ * For calls that have no client argument: returns -ECHILD if this process was forked from one that had a client, and
+ * has begun no connect itself; else 0.
  */
 int client_check_process(void);
 

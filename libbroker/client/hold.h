@@ -19,8 +19,8 @@
 #include "slot.h"
 
 /*
- * Adds the next block of slots to the record. -ENOMEM, error message set: the record has SLOT_BLOCKS blocks, or the
- * client has no slots left. Call it under client->lock.
+ * Adds the next block of slots to the record. -ENOMEM, error message set: the record has SLOT_BLOCKS blocks. Or the
+ * error of slot_arena_take(). Call it under client->lock.
  */
 int record_grow(struct gpub_client *client, struct record *record);
 
@@ -109,8 +109,9 @@ static inline int record_hold(struct record *record, uint64_t *token)
 }
 
 /*
- * Whether every slot of the record is idle. *held: whether a lease holds one of the busy slots, or a thread is
- * returning such a lease; false: the busy slots only wait for returns in stream order to land.
+ * Whether every slot of the record is idle, or waits only for a return of an earlier buffer to land. *held: whether a
+ * lease holds one of the busy slots, or a thread is returning such a lease; false: the busy slots only wait for returns
+ * in stream order to land.
  */
 bool record_unused(const struct record *record, bool *held);
 
@@ -127,10 +128,9 @@ uint64_t record_acquire_count(const struct record *record);
 void record_drop_holds(struct record *record);
 
 /*
- * After a reset of the device has closed the mapping: ends every hold of the record. A slot whose return in stream
- * order has not landed stays busy, perhaps for ever, because the late write of that return could hide the return of a
- * later lease in the slot. False: a thread is about to queue a return in stream order, so the caller tries again. Call
- * it under client->lock.
+ * After a reset of the device: ends every hold of the record. A slot whose return in stream order has not landed stays
+ * busy, perhaps for ever, because the late write of that return could hide the return of a later lease in the slot.
+ * False: a thread is about to queue a return in stream order, so the caller tries again. Call it under client->lock.
  */
 bool record_drop_all(struct record *record);
 
@@ -162,8 +162,8 @@ static inline unsigned record_lacks(const struct record *record, unsigned rights
 }
 
 /*
- * Returns the buffer's address for leases with these rights. NULL: the session does not have the rights yet, or the
- * view that they need is not mapped yet.
+ * Returns the buffer's address for leases with these rights. NULL: leases may not have the rights yet, or since a seal,
+ * or the view that they need is not mapped yet.
  */
 static inline void *record_ptr(const struct record *record, unsigned rights)
 {

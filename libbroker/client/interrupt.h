@@ -2,8 +2,9 @@
 /*
  * interrupt.h - a thread's interrupt function, which gpub_set_interrupt() sets and which may end the thread's waits.
  *
- * A wait that may be interrupted is made in parts of INTERRUPT_MS milliseconds. Between two parts, while it holds no
- * lock, the thread calls its interrupt function. Owns each thread's pointer to its function.
+ * A wait that may be interrupted is made in parts of INTERRUPT_MS milliseconds. A part lasts longer if the thread is
+ * the reader, which looks at the time only every LOOK_US (receiver.c). Between two parts the thread calls its interrupt
+ * function, while it holds no lock but perhaps a timeline's (`signalling`). Owns each thread's pointer to its function.
  */
 #ifndef GPUB_INTERRUPT_H
 #define GPUB_INTERRUPT_H
@@ -23,7 +24,7 @@ const struct timespec *interrupt_part(const struct timespec *deadline, struct ti
 
 /*
  * Calls this thread's interrupt function, if the thread has one. Returns 0, or -EINTR with the error message set if the
- * function interrupts. The caller holds no lock and is not the reader.
+ * function interrupts. The caller is not the reader, and holds no lock but perhaps a timeline's (`signalling`).
  */
 int interrupt_ask(void);
 

@@ -2,10 +2,10 @@
 /*
  * lease.c - acquire, renew, return: the fast path.
  *
- * While the buffer is mapped and live, no function of this file blocks, allocates or makes a system call. An acquire is
- * a hash, a look-up in the table, one exchange in a slot, two loads, and a check of the device's epoch. If the buffer
- * is not mapped, acquire.c acquires it. tests/model checks the rules, and names each step after the function of this
- * file that makes it.
+ * While the buffer is mapped and live, leases may have the rights, and a slot is idle, gpub_acquire(), gpub_renew() and
+ * gpub_return() do not block, allocate or make a system call. An acquire is a hash, a look-up in the table, one
+ * exchange in a slot, two loads, and a check of the device's epoch. If the buffer is not mapped, acquire.c acquires it.
+ * tests/model checks the rules, and names each step after the function of this file that makes it.
  */
 #include "lease.h"
 
@@ -169,7 +169,8 @@ static int expectation_take(gpub_expectation *expectation, const gpub_expectatio
 }
 
 /*
- * Takes the slow path even if the buffer is mapped, because client->lock keeps the record's owner from being changed.
+ * With an expectation, takes the slow path even if the buffer is mapped, because client->lock keeps the record's owner
+ * from being changed.
  */
 int gpub_acquire_as(gpub_client *client, const char *name, const gpub_expectation *expectation, unsigned rights,
 		    int timeout_ms, gpub_lease *lease)
@@ -207,8 +208,9 @@ static bool token_was_given(const struct slot *slot, uint64_t hold, uint64_t seq
 }
 
 /*
- * Renews a lease of a buffer that came by a ticket, and so cannot be requested by name. -ESTALE: the mapping was
- * closed. If all slots are busy, adds slots to the record. Call it under client->lock.
+ * Renews a lease of a buffer that came by a ticket, and so cannot be requested by name. -ESTALE: the buffer was
+ * unlinked, or its mapping closed. -EROFS: it was sealed. If all slots are busy, adds slots to the record. Call it
+ * under client->lock, which it releases meanwhile if the device was reset.
  */
 static int renew_redeemed(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
@@ -237,8 +239,9 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 }
 
 /*
- * For a lease whose mapping was closed, or whose record has no idle slot: acquires the buffer by its name. -ESTALE,
- * error message set: the name belongs to another buffer now.
+ * For a lease whose mapping was closed, whose device was reset, or whose record has no idle slot: acquires the buffer
+ * by its name or, if it came by a ticket, calls renew_redeemed(). -ESTALE, error message set: the name belongs to
+ * another buffer now, or to none.
  */
 static int renew_by_name(gpub_lease *lease, struct record *record, const struct slot *slot)
 {
@@ -287,7 +290,10 @@ static int renew_in(struct record *record, struct slot *slot, uint64_t *token)
 	return error == -EAGAIN ? record_hold_any(record, token) : error;
 }
 
-/* Renews a lease that was returned in stream order, or whose slot is taken, or refuses one that cannot be renewed. */
+/*
+ * Renews a lease that was returned in stream order, or whose slot is taken, or of another client than client_first, or
+ * refuses one that cannot be renewed.
+ */
 static NOINLINE int renew_slow(gpub_lease *lease)
 {
 	struct slot *slot;

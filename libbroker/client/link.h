@@ -50,7 +50,7 @@ bool link_is_fresh(struct link *link);
 
 /*
  * Whether link->sock, and link->watch and link->trip[0], on which the service thread sleeps, still name the library's
- * files. If not, marks the link as lost.
+ * files. If not, or if the kernel stays short of memory, marks the link as lost.
  */
 bool link_stands(struct link *link);
 

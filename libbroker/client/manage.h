@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manage.h - requests that broker-ctl makes and gpubroker.h does not offer. Owns nothing. */
+/* manage.h - requests that broker-ctl and broker-status make and gpubroker.h does not offer. Owns nothing. */
 #ifndef GPUB_MANAGE_H
 #define GPUB_MANAGE_H
 

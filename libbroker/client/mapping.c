@@ -29,10 +29,11 @@ static int grant_unseal(const struct gpub_client *client, const struct wire_gran
 /* ---- calls of one epoch ---- */
 
 /*
- * For each device of each kind: the calls of this process in progress that open or close memory on the device. All
- * these calls are of one epoch of the device. A driver identifies an open handle by its address, and after a reset it
- * may open another handle at that address. So a close that began before the reset must end before any memory is opened
- * after the reset, and a close that begins after the reset must do nothing.
+ * For each device of each kind: the calls of this process in progress that open, extend, wait for or close memory on
+ * the device, but for closes of mappings that survive a reset. All these calls are of one epoch of the device. A driver
+ * identifies an open handle by its address, and after a reset it may open another handle at that address. So a close
+ * that began before the reset must end before any memory is opened after the reset, and a close that begins after the
+ * reset must do nothing.
  */
 static struct calls {
 	/* one for each device, because reading a device's epoch may wait for a reset of that device */
@@ -45,7 +46,7 @@ static struct calls {
 	[0 ... DEVICE_KINDS - 1] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
 };
 
-/* Whether the device was reset since the epoch `epoch`. */
+/* Whether the device was reset, and can be used again, since the epoch `epoch`. */
 static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	uint64_t now = client_epoch(client, ordinal);
@@ -119,7 +120,10 @@ static int chunks_map(const struct gpub_client *client, const struct mapping *ma
 	return error;
 }
 
-/* Closes memory that was opened for the first lease and given to no lease, so that there is no work to wait for. */
+/*
+ * Closes memory that was opened for the first lease and given to no lease, so that there is no work to wait for. (A
+ * kind of export with close_waits waits nevertheless.)
+ */
 static void memory_close_unused(const struct device *device, struct mapping *mapping)
 {
 	void *base = mapping->base[view_of(mapping->opened.rights)];

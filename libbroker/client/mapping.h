@@ -4,8 +4,8 @@
  *
  * Several small buffers of an owner lie in one allocation, and the broker gives one mapping for all of them: the
  * allocation is opened once and closed once. Owns the opened memory from the open to the close, and each mapping's list
- * of records. Never sends CLOSED or QUIESCED (close.c does). Functions are called under client->lock, unless their
- * comment says otherwise.
+ * of records. Never sends CLOSED or QUIESCED (close.c and messages.c do). Functions are called under client->lock,
+ * unless their comment says otherwise.
  */
 #ifndef GPUB_MAPPING_H
 #define GPUB_MAPPING_H
@@ -33,7 +33,10 @@ struct mapping {
 	uint64_t          epoch; /* the device's epoch when the memory was opened; a new epoch means that it is lost */
 	uint64_t          size; /* bytes of the allocation that are mapped; the allocation may have grown since */
 	void             *base[VIEWS]; /* address of each view; NULL: no lease has needed that view yet */
-	/* the broker wants the mapping back; it is also in client->wanted if its close may need no wait */
+	/*
+	 * the broker wants the mapping back, or messages.c, because it lacks chunks; it is also in client->wanted if
+	 * its close may need no wait
+	 */
 	bool              wanted;
 	/* at the last attempt to close the mapping, returns in stream order proved that the device was done with it */
 	bool              quiesced;
@@ -49,7 +52,8 @@ struct mapping {
 	uint64_t          acquires; /* the mapping's acquire count when cache.c last read the counts of all mappings */
 	uint64_t          used;     /* value of cache.scans when `acquires` was last found changed */
 	struct mapping   *wanted_prev, *wanted_next; /* links of the list client->wanted */
-	uint64_t          passed_wanted; /* number of the last pass over client->wanted that visited the mapping */
+	/* number of the last pass over client->wanted that visited it, or that had begun before it was added there */
+	uint64_t          passed_wanted;
 	/*
 	 * number of the last pass of each scope that visited the mapping, or that had begun before the mapping was
 	 * added
@@ -91,10 +95,13 @@ static inline bool mapping_closes_at_once(const struct mapping *mapping)
 	return !mapping_export(mapping)->close_waits && mapping->quiesced;
 }
 
-/* Records in the mapping that the broker wants it back. */
+/* Records in the mapping that it is wanted: it is to be closed as soon as possible. */
 void mapping_want(struct gpub_client *client, struct mapping *mapping);
 
-/* Whether the device was reset after the mapping was opened. May be called with or without client->lock. */
+/*
+ * Whether the device was reset, and can be used again, after the mapping was opened. May be called with or without
+ * client->lock.
+ */
 bool mapping_is_lost(const struct gpub_client *client, const struct mapping *mapping);
 
 /*

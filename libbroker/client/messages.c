@@ -116,7 +116,7 @@ static void mapping_keep(struct gpub_client *client, struct mapping *mapping)
 	free(mapping);
 }
 
-/* Closes and frees a mapping that is not added to the client, and tells the broker. */
+/* Closes and frees a mapping that is not added to the client, and tells the broker; or keeps it, if the close fails. */
 static void mapping_give_back(struct gpub_client *client, struct mapping *mapping)
 {
 	SAVE_ERROR();
@@ -139,8 +139,8 @@ static void record_refuse(struct gpub_client *client, struct record *record, int
 
 /*
  * Adds the mapping to the client, and sets the record OPEN. -ESTALE: a disconnect has begun, and may have closed the
- * client's mappings already. -EAGAIN: the device was reset, which may have closed the handle. The client has no mapping
- * with this id yet: on_grant() has looked.
+ * client's mappings already. -EAGAIN: the device was reset, which may have closed the handle. Or the error of
+ * mapping_add(). The client has no mapping with this id yet: on_grant() has looked.
  */
 static int mapping_publish(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 			   struct mapping *mapping, struct timeline_map *timeline)
@@ -217,7 +217,8 @@ static void record_join_closing(struct gpub_client *client, const struct wire_gr
 
 /*
  * For a GRANT of a mapping that the session has already: adds the record to this mapping or, if the mapping was closed
- * meanwhile, releases the record. Call it under client->lock.
+ * meanwhile, releases the record. -EIO: the mapping has leaked. -ENOMEM: it lacks what the buffer grew by. Call it
+ * under client->lock.
  */
 static int share(struct gpub_client *client, const struct wire_grant *grant, struct record *record,
 		 struct timeline_map *timeline)

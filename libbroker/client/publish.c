@@ -18,8 +18,8 @@
 #include "table.h"
 
 /*
- * Calls record_seal() for the records of the buffer on all devices. A GRANT that came before the answer to SEAL is in
- * its record already, because messages are handled in the order in which they were sent.
+ * Calls record_seal() for the records with the buffer's name, of all devices. A GRANT that came before the answer to
+ * SEAL is in its record already, because messages are handled in the order in which they were sent.
  */
 static void records_seal(struct gpub_client *client, const char *name)
 {

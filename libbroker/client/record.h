@@ -3,9 +3,9 @@
  * record.h - what this process knows of one buffer on one device: its mapping, its slots.
  *
  * The state is one word: id of the mapping << 2 | enum record_state, rstate and mapping in the model (tests/model/).
- * While a hold (hold.h) exists that was published before the record was found OPEN, all other members stay as they are,
- * because a close sets CLOSING first and scans the slots after that. Records are reused for other buffers but never
- * freed, because stale leases lead to them (records.h).
+ * While a hold (hold.h) exists that was published before the record was found OPEN, the members that are constant while
+ * the record is OPEN stay as they are, because a close sets CLOSING first and scans the slots after that. Records are
+ * reused for other buffers but never freed, because stale leases lead to them (records.h).
  */
 #ifndef GPUB_RECORD_H
 #define GPUB_RECORD_H
@@ -52,7 +52,7 @@ struct record {
 	_Atomic uint64_t name[NAME_WORDS];
 	uint64_t         hash;             /* hash of the record's key in client->table */
 
-	/* these members are constant while the record is OPEN or CLOSING */
+	/* these members, but for `watch`, are constant while the record is OPEN or CLOSING and not leaked */
 	struct mapping      *mapping;
 	_Atomic uint64_t     serial;
 	uint64_t             offset; /* bytes from the beginning of the allocation to the buffer */
@@ -93,7 +93,7 @@ static inline const char *record_title(const struct record *record)
 	return *name == '#' ? "(of a ticket)" : name;
 }
 
-/* A caller that waits for the state of a record to change. On the caller's stack. */
+/* A caller that waits for the state of a record to change. On the caller's stack, or an item of acquire-many.c. */
 struct waiter {
 	uint64_t       state; /* the record's state when the wait began; the wait ends when the state differs */
 	bool           done;  /* the record was released (record_release()) or leaked (record_leak()) */
@@ -108,9 +108,9 @@ struct waiter {
 #define SLOTS_CROWDED    (SLOTS_MAX / 4) /* if more slots than this are in use, records are reused despite free_min */
 
 /*
- * All records of a client. The list `free` is first in, first out, and keeps at least free_min records, because the
- * last leases of a buffer can be renewed until its record is reused. A record that was never open has no leases, and
- * goes to the front of `free`.
+ * All records of a client. The list `free` is first in, first out, and keeps at least free_min records, unless slots
+ * (SLOTS_CROWDED) or memory are short, because the last leases of a buffer can be renewed until its record is reused. A
+ * record that was never open has no leases, and goes to the front of `free`.
  */
 struct record_arena {
 	struct record  *all; /* list of all records */

@@ -60,9 +60,9 @@ static struct record *record_reuse(struct record_arena *pool, struct record *rec
 }
 
 /*
- * Returns a record for a new buffer: the record that was freed first, if more than free_min are free, else a new
- * record. A record keeps its slots. So if more than SLOTS_CROWDED slots are in use, returns the record that was freed
- * last. A program that creates a buffer again and again then uses the same slots.
+ * Returns a record for a new buffer: the record that was freed first, if more than free_min are free or memory is
+ * short, else a new record. A record keeps its slots. So if more than SLOTS_CROWDED slots are in use, returns the
+ * record that was freed last. A program that creates a buffer again and again then uses the same slots.
  */
 static struct record *record_take(struct gpub_client *client)
 {
@@ -215,7 +215,7 @@ void record_leak(struct gpub_client *client, struct record *record, int error, c
 	mapping_detach(record);
 	timeline_leave(client, record);
 	unlinked_clear(client, record);
-	/* the state has no mapping's id, so that a later NOTICE for the mapping does not lead to this record */
+	/* the state has no mapping's id any more: the record belongs to no mapping */
 	atomic_store(&record->state, RECORD_WORD(0, RECORD_CLOSING));
 	waiters_tell(record, error, text);
 	pthread_cond_broadcast(&client->changed);

@@ -15,7 +15,7 @@
 
 /*
  * Tries again while the kernel is short of memory. If it stays so, shuts the connection down, because a caller would
- * wait without end for the answer to a message that was never sent. The service thread sees the shutdown, and wakes all
+ * wait without end for the answer to a message that was never sent. The reader sees the shutdown, and wakes all
  * waiters.
  */
 int call_send(struct gpub_client *client, const struct wire_message *message)

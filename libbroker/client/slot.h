@@ -125,7 +125,8 @@ struct slot_arena {
 
 /*
  * Takes `count` new slots that are adjacent for the record. *slots: the first of them. Returns 0; -ENOMEM if too few of
- * the SLOTS_MAX slots are left; or the error of registering memory with the device. Call it under client->lock.
+ * the SLOTS_MAX slots are left; or the error of mapping memory, or of registering it with the device. Call it under
+ * client->lock.
  */
 int slot_arena_take(struct slot_arena *pool, const struct device *device, struct record *record, uint32_t count,
 		    struct slot **slots);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ticks.h - timestamps that take one instruction, and are converted to milliseconds only when they are needed.
+ * ticks.h - timestamps that take one instruction on x86-64 and aarch64, and are converted to milliseconds only when
+ * they are needed.
  *
  * A call of clock_gettime(2) takes longer than everything else that timeline-wait.c does to record a wait. The rate of
  * the processor's counter is not known in advance. It follows from two readings of counter and clock, one at the

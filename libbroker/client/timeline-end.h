@@ -16,8 +16,8 @@ struct gpub_client;
 #define TIMELINE_LAND_MS 10000
 
 /*
- * For a disconnect: waits until all signals of this process have landed. -ETIMEDOUT: a signal has not landed within
- * TIMELINE_LAND_MS milliseconds. -EIO: the device has failed, so a signal will never land.
+ * For a disconnect: waits until all signals of this client have landed, or an end mark is in the page. -ETIMEDOUT: a
+ * signal has not landed within TIMELINE_LAND_MS milliseconds. -EIO: the device has failed, so a signal will never land.
  */
 int timelines_land(struct gpub_client *client);
 

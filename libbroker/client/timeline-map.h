@@ -61,11 +61,12 @@ struct timeline_map {
 	struct timeline_page       *writable;   /* the page, mapped writable; NULL: this session is not the writer */
 	uint64_t                    signalled;  /* for a writer: the largest value of the signals that it queued */
 	uint64_t                    landed;     /* for a writer: the largest signalled value that it saw in the page */
-	int                         ordinal;    /* for a writer: ordinal, in this process, of the device that signals */
-	/* this process, the writer, wrote the end mark after it lost the broker */
+	/* for a writer: ordinal, in this process, of the device of the lease by which it became the writer */
+	int                         ordinal;
+	/* this process, the writer, wrote the end mark after it lost the broker, or in a disconnect without LEAVE */
 	bool                        marked;
 	/* the members from here to awaited_next are owned by timeline-wait.c, and are under its lock */
-	uint64_t                    awaited;    /* the largest value that a stream waits for; 0: no stream waits */
+	uint64_t                    awaited;    /* the largest value that a stream waits, or has waited, for; 0: none */
 	struct parked_wait          parked[PARKED_MAX]; /* the waits of streams for the lowest values, in no order */
 	unsigned                    parked_count;       /* number of waits in `parked` */
 	struct dropped_waits        dropped; /* the waits of streams for which `parked` has no room */

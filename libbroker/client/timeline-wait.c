@@ -119,8 +119,8 @@ void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value,
 }
 
 /*
- * Inserts a wait into `waits`, which has `count` waits in the order of their values. If `waits` is full, the wait for
- * the highest value is lost. Returns the new count.
+ * Inserts a wait into `waits`, which has `count` waits in the order of their values. If `waits` is full, its last wait
+ * is lost, even if `wait` is for a higher value. Returns the new count.
  */
 static unsigned list_put(struct parked_wait waits[PARKED_MAX], unsigned count, struct parked_wait wait)
 {

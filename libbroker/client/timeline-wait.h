@@ -88,8 +88,8 @@ struct timeline_watch {
 };
 
 /*
- * To be passed as over() to device->stream_sync_until(). watch: a struct timeline_watch. Returns 0 if a stream waits
- * for a timeline; 1 if none does. Returns -ECONNRESET or -EOWNERDEAD, error message set, if a wait is abandoned and no
+ * For stream.c's over() of device->stream_sync_until(). watch: a struct timeline_watch. Returns 0 if a stream waits for
+ * a timeline; 1 if none does. Returns -ECONNRESET or -EOWNERDEAD, error message set, if a wait is abandoned and no
  * timeline with an abandoned wait has moved for timeline_abandon_ms.
  */
 int timeline_waits_ended(void *watch);

@@ -71,8 +71,8 @@ static int signal_locked(struct gpub_client *client, struct record *record, stru
 }
 
 /*
- * May block, under map->signalling, while the stream's queue is full. Then other signals on the timeline wait, too, as
- * they must, because their values are larger.
+ * May block, under map->signalling, while the stream's queue is full, or until the broker has made this session the
+ * writer. Then other signals on the timeline wait, too, as they must, because their values are larger.
  */
 int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 {

@@ -46,7 +46,7 @@ int timeline_writer_become(struct gpub_client *client, struct record *record, st
 
 /*
  * Checks the value of a signal, and makes this session the timeline's writer if it is not. Call it under
- * map->signalling, and keep that mutex until map->signalled is set.
+ * map->signalling. A caller that then queues the signal keeps that mutex until map->signalled is set.
  */
 static inline int timeline_signal_prepare(struct gpub_client *client, struct record *record, struct timeline_map *map,
 					  uint64_t value)
