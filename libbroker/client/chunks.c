@@ -7,11 +7,22 @@
 
 #include "common/error.h"
 
+void chunks_drop_before(struct chunks *chunks, uint64_t offset)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < chunks->count; i++) {
+		if (chunks->chunk[i].offset >= offset)
+			chunks->chunk[kept++] = chunks->chunk[i];
+		else
+			owned_fd_close(&chunks->chunk[i].file);
+	}
+	chunks->count = kept;
+}
+
 void chunks_drop(struct chunks *chunks)
 {
-	for (unsigned i = 0; i < chunks->count; i++)
-		owned_fd_close(&chunks->chunk[i].file);
-	chunks->count = 0;
+	chunks_drop_before(chunks, UINT64_MAX);
 }
 
 /* Returns the chunk at that offset, without a descriptor, or a new one behind the others. */

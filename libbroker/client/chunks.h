@@ -33,7 +33,10 @@ struct chunks {
  * has come for the same offset before, of a broker that has ended since, is replaced.
  */
 void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *fd);
-void chunks_drop(struct chunks *chunks);
+
+/* Drops the chunks that begin before byte `offset` of the allocation, with their descriptors. */
+void chunks_drop_before(struct chunks *chunks, uint64_t offset);
+void chunks_drop(struct chunks *chunks); /* drops all chunks */
 
 /*
  * Checks that the chunks are exactly the memory of the GRANT's allocation from byte `offset` to its end. Returns 0;

@@ -246,7 +246,10 @@ static int share(struct gpub_client *client, const struct wire_grant *grant, str
 	return 0;
 }
 
-/* If chunks have come with the GRANT, because the buffer grew, maps them behind the mapped bytes of the mapping. */
+/*
+ * If chunks have come with the GRANT, because the buffer grew, maps them behind the mapped bytes of the mapping. Drops
+ * chunks that are mapped already: a broker's successor sends all of them with an answer that it gives again.
+ */
 static int extend(struct gpub_client *client, const struct wire_grant *grant)
 {
 	struct mapping *mapping;
@@ -256,7 +259,9 @@ static int extend(struct gpub_client *client, const struct wire_grant *grant)
 		return 0;
 	pthread_mutex_lock(&client->lock);
 	mapping = client->leaving ? NULL : mapping_find(client, grant->mapping);
-	if (mapping && !mapping->closing && !mapping->leaked)
+	if (mapping)
+		chunks_drop_before(&client->chunks, mapping->size);
+	if (mapping && !mapping->closing && !mapping->leaked && client->chunks.count)
 		error = mapping_extend(client, mapping, grant);
 	pthread_mutex_unlock(&client->lock);
 	CRASH_POINT(mapping_extended);

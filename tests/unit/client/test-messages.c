@@ -12,6 +12,7 @@
 
 #include "client/messages.h"
 #include "common/board.h"
+#include "common/export.h"
 #include "common/socket.h"
 
 #define OTHER  10 /* the id of a mapping that this process does not have */
@@ -88,22 +89,33 @@ static void invariant_2_a_grant_that_comes_again_closes_nothing(void **state)
 	assert_null(mapping_find(client, OTHER));
 }
 
+/* A record that waits for the answer to an acquire of "b". *request: number of the acquire. */
+static struct record *waiting_record(struct waiter *waiter, uint64_t *request)
+{
+	struct wire_message message;
+	struct record *waiting;
+
+	wire_init(&message, WIRE_ACQUIRE, 0);
+	pthread_mutex_lock(&client->lock);
+	waiting = record_bind(client, "b", 0);
+	assert_non_null(waiting);
+	record_request_begin(client, waiting, waiter, &message);
+	pthread_mutex_unlock(&client->lock);
+	*request = message.request;
+	return waiting;
+}
+
 /* The harness's device has no open(): an attempt would crash. */
 static void invariant_2_a_grant_of_a_mapping_that_is_here_opens_nothing(void **state)
 {
-	struct wire_message request, message;
+	struct wire_message message;
 	struct waiter waiter;
-	struct record *again;
+	uint64_t request;
+	struct record *again = waiting_record(&waiter, &request);
 	unsigned mappings = client->mapping_count;
 
 	(void)state;
-	wire_init(&request, WIRE_ACQUIRE, 0);
-	pthread_mutex_lock(&client->lock);
-	again = record_bind(client, "b", 0);
-	assert_non_null(again);
-	record_request_begin(client, again, &waiter, &request);
-	pthread_mutex_unlock(&client->lock);
-	message = grant_of(request.request, MAPPING);
+	message = grant_of(request, MAPPING);
 	assert_true(messages_handle(client, &message, -1));
 	expect_closed(0);
 	assert_int_equal(RECORD_STATE(atomic_load(&again->state)), RECORD_OPEN);
@@ -113,6 +125,30 @@ static void invariant_2_a_grant_of_a_mapping_that_is_here_opens_nothing(void **s
 	assert_true(messages_handle(client, &message, -1));
 	expect_closed(0);
 	assert_int_equal(RECORD_STATE(atomic_load(&again->state)), RECORD_OPEN);
+	record_wait_end(again, &waiter);
+}
+
+/* Its memory comes once more, too, and is mapped already. */
+static void invariant_2_memory_that_comes_again_is_dropped(void **state)
+{
+	struct wire_message message, grant;
+	struct waiter waiter;
+	uint64_t request;
+	struct record *again = waiting_record(&waiter, &request);
+
+	(void)state;
+	record->mapping->opened.exported = EXPORT_VMM;
+	wire_init(&message, WIRE_MEMORY, 0);
+	message.memory.mapping = MAPPING;
+	message.memory.span = sizeof memory;
+	assert_true(messages_handle(client, &message, dup(STDIN_FILENO)));
+	assert_int_equal(client->chunks.count, 1);
+	grant = grant_of(request, MAPPING);
+	grant.grant.exported = EXPORT_VMM;
+	assert_true(messages_handle(client, &grant, -1));
+	assert_int_equal(client->chunks.count, 0);
+	assert_int_equal(RECORD_STATE(atomic_load(&again->state)), RECORD_OPEN);
+	expect_closed(0);
 	record_wait_end(again, &waiter);
 }
 
@@ -136,6 +172,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CONNECTED(invariant_2_a_grant_that_comes_again_closes_nothing),
 		CONNECTED(invariant_2_a_grant_of_a_mapping_that_is_here_opens_nothing),
+		CONNECTED(invariant_2_memory_that_comes_again_is_dropped),
 		CONNECTED(test_a_second_answer_is_dropped),
 	};
 
