@@ -284,7 +284,7 @@ static void wait_expire(struct create_wait *wait)
 
 /*
  * The function end() of struct wait_kind. If the session ends, which may end many creates, does not wake other creates:
- * create_wake_forgotten() does when all have ended.
+ * create_wake_forgotten() wakes them when all creates of the session have ended.
  */
 static void create_end(struct wait *wait, bool expired)
 {

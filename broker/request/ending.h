@@ -19,7 +19,7 @@ int ending_leave(struct session *session, const struct wire_message *message);
  * Hooks of struct session_hooks. Each call does one piece of work and returns the cost of the work in messages (see
  * fair-queue.h), or 0 if nothing was left to do. ending_expire() refuses one request whose time is over.
  * ending_silence() drops one request that waits, without an answer (but a create of a client that leaves is refused);
- * when none is left, it takes the session out of the inquiry and wakes creates (create_wake_forgotten()). ending_end()
+ * when none is left, it takes the session out of the inquiry and has creates of others look for memory. ending_end()
  * ends one timeline, or unlinks one ephemeral buffer of the session.
  */
 unsigned ending_expire(struct session *session);

@@ -116,8 +116,8 @@ bool waiting_expire(struct broker *broker, uint64_t session);
 void waiting_cancel(struct broker *broker, uint64_t session, uint64_t request);
 
 /*
- * Ends one wait of a session that gets no more answers. Returns false if none was left; the caller then calls
- * create_wake_forgotten().
+ * Ends one wait of a session that gets no more answers. Returns false if the session has none left; the caller then
+ * calls create_wake_forgotten().
  */
 bool waiting_forget(struct broker *broker, uint64_t session);
 

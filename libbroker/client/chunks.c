@@ -25,7 +25,7 @@ void chunks_drop(struct chunks *chunks)
 	chunks_drop_before(chunks, UINT64_MAX);
 }
 
-/* Returns the chunk at that offset, without a descriptor, or a new one behind the others. */
+/* Returns the chunk at that offset, without a descriptor, or a new one behind the others, which are dropped if full. */
 static struct chunk *chunk_at(struct chunks *chunks, uint64_t offset)
 {
 	for (unsigned i = 0; i < chunks->count; i++)
@@ -33,6 +33,8 @@ static struct chunk *chunk_at(struct chunks *chunks, uint64_t offset)
 			owned_fd_close(&chunks->chunk[i].file);
 			return &chunks->chunk[i];
 		}
+	if (chunks->count == EXPORT_CHUNKS_MAX)
+		chunks_drop(chunks);
 	return &chunks->chunk[chunks->count++];
 }
 
@@ -40,7 +42,7 @@ void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *f
 {
 	struct chunk *chunk;
 
-	if (chunks->mapping != memory->mapping || chunks->count == EXPORT_CHUNKS_MAX)
+	if (chunks->mapping != memory->mapping)
 		chunks_drop(chunks);
 	chunks->mapping = memory->mapping;
 	chunk = chunk_at(chunks, memory->offset);

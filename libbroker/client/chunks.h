@@ -29,8 +29,8 @@ struct chunks {
 
 /*
  * Adds the chunk of a MEMORY message, and takes over its descriptor *fd, which becomes -1. First drops all earlier
- * chunks if they belong to another mapping, or if chunks->chunk is full. A chunk that
- * has come for the same offset before, of a broker that has ended since, is replaced.
+ * chunks if they belong to another mapping, or if chunks->chunk is full. Replaces a chunk that has come for the same
+ * offset before, from a broker that has ended since.
  */
 void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *fd);
 

@@ -209,8 +209,9 @@ static int meet(struct gpub_client *client, const char *address, struct broker_p
 			error = greet(client, seconds ? seconds : GREETING_SECONDS);
 		if (error != -ECONNRESET || client_past(&last))
 			return error;
-		if (interrupt_is_set() && interrupt_ask())
-			return interrupt_refuse();
+		error = interrupt_ask();
+		if (error)
+			return error;
 		owned_fd_close(&client->link.sock);
 		poll(NULL, 0, AGAIN_PAUSE_MS);
 	}

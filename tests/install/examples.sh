@@ -88,6 +88,14 @@ cp "$top_srcdir/examples/hello.c" program.c
 # shellcheck disable=SC2086 # CC may be a compiler and its flags
 check "examples/hello.c compiles" $CC -o program program.c "${flags[@]}"
 check "and both workers print the number" prints "worker [01]: 42" 2 -n 2 -b u=64K,timeline
+# The writer fails in its signal, and ends. The wait of the reader ends with it, at a number that is there all the same.
+hello_breaks() {
+	# shellcheck disable=SC2016 # the worker's shell expands
+	! timeout -k 5 60 "$top_builddir/broker/broker-run" --device host -n 2 -b u=64K,timeline -- sh -c \
+		'[ "$GPUBROKER_RANK" != 0 ] || export GPUB_HOST_FAIL=write:1:EIO; exec ./program' >out 2>err </dev/null &&
+		! grep -q "^worker 1" out && grep -q "timeline.*died" err
+}
+check "a reader whose writer failed prints no number" hello_breaks
 cp "$top_srcdir/examples/tree/tree.c" program.c
 # shellcheck disable=SC2086
 check "examples/tree compiles" $CC -o program program.c -I "$top_srcdir" "${flags[@]}"

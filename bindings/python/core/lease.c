@@ -31,8 +31,8 @@ PyObject *lease_new(const struct module_types *types, struct hold *hold)
 }
 
 /*
- * What is not released and is collected was forgotten. The warning names no source: that would keep an object that
- * ends.
+ * Warns that the program did not release a lease, whose last object is being collected. The warning has no `source`,
+ * because that argument would keep the object alive.
  */
 static void warn_forgotten(const struct hold *hold)
 {

@@ -24,6 +24,7 @@ struct broker broker;
 struct core core;
 bool is_child;
 uint32_t harness_buffers = 64, harness_handles = 512;
+const struct session_hooks *hooks_usual;
 const char *harness_device = "host:1";
 static bool is_running;
 static struct event_base *base;
@@ -122,6 +123,13 @@ int harness_setup(void **state)
 	if (!is_running)
 		return -1;
 	broker.events->record = see;
+	hooks_usual = broker.sessions->hooks;
+	return 0;
+}
+
+unsigned hook_none(struct session *session)
+{
+	(void)session;
 	return 0;
 }
 
@@ -176,6 +184,7 @@ int harness_teardown(void **state)
 
 	(void)state;
 	if (is_running) {
+		broker.sessions->hooks = hooks_usual;
 		balanced = broker_drains();
 		broker_end_now();
 	}

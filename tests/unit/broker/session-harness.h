@@ -43,6 +43,13 @@ extern uint32_t harness_buffers, harness_handles;
 extern const char *harness_device;
 int harness_setup(void **state);
 
+/*
+ * The broker's own hooks of sessions. A test may give broker.sessions others, which harness_teardown() takes back.
+ * hook_none() is a hook that finds nothing to do.
+ */
+extern const struct session_hooks *hooks_usual;
+unsigned hook_none(struct session *session);
+
 /* Unlinks all names. Fails if clients, requests or memory are left. */
 int harness_teardown(void **state);
 

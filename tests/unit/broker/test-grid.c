@@ -329,9 +329,18 @@ static void test_left_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_order),   TEST(test_order_of_numbers),   TEST(test_rows),   TEST(test_rows_of_sessions),
-		TEST(test_columns), TEST(test_column_names),	   TEST(test_age),    TEST(test_column_with_nothing),
-		TEST(test_holders), TEST(test_state_of_a_session), TEST(test_narrow), TEST(test_left_out),
+		TEST(test_order),
+		TEST(test_order_of_numbers),
+		TEST(test_rows),
+		TEST(test_rows_of_sessions),
+		TEST(test_columns),
+		TEST(test_column_names),
+		TEST(test_age),
+		TEST(test_column_with_nothing),
+		TEST(test_holders),
+		TEST(test_state_of_a_session),
+		TEST(test_narrow),
+		TEST(test_left_out),
 	};
 
 	return cmocka_run_group_tests_name("grid", tests, NULL, NULL);

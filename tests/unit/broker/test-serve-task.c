@@ -23,31 +23,16 @@ static int handle(struct session *session, const struct wire_message *message)
 	return 0;
 }
 
-static unsigned none(struct session *session)
-{
-	(void)session;
-	return 0;
-}
-
-static const struct session_hooks hooks = { handle, none, none, none };
-static const struct session_hooks *hooks_before;
+static const struct session_hooks hooks = { handle, hook_none, hook_none, hook_none };
 
 static int setup(void **state)
 {
 	int error = harness_setup(state);
 
 	handled = 0;
-	if (!error) {
-		hooks_before = broker.sessions->hooks;
+	if (!error)
 		broker.sessions->hooks = &hooks;
-	}
 	return error;
-}
-
-static int teardown(void **state)
-{
-	broker.sessions->hooks = hooks_before;
-	return harness_teardown(state);
 }
 
 static void one_pass(void)
@@ -204,7 +189,7 @@ static void test_a_task_that_disconnects_its_client_is_dropped(void **state)
 	part_and_end(&peer);
 }
 
-#define SERVE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SERVE(name) cmocka_unit_test_setup_teardown(name, setup, harness_teardown)
 
 int main(void)
 {

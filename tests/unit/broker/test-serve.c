@@ -63,31 +63,16 @@ static unsigned end(struct session *session)
 	return 0;
 }
 
-static unsigned none(struct session *session)
-{
-	(void)session;
-	return 0;
-}
-
-static const struct session_hooks hooks = { handle, none, silence, end };
-static const struct session_hooks *hooks_before;
+static const struct session_hooks hooks = { handle, hook_none, silence, end };
 
 static int setup(void **state)
 {
 	int error = harness_setup(state);
 
 	handled = silences = ends = refuse_at = disconnect_at = 0;
-	if (!error) {
-		hooks_before = broker.sessions->hooks;
+	if (!error)
 		broker.sessions->hooks = &hooks;
-	}
 	return error;
-}
-
-static int teardown(void **state)
-{
-	broker.sessions->hooks = hooks_before;
-	return harness_teardown(state);
 }
 
 static struct wire_message request(uint64_t number)
@@ -576,21 +561,29 @@ static void test_work_that_is_due_comes_before_reading(void **state)
 	part(&peer);
 }
 
+/* A session with a mapping, whose client has closed the socket. */
+static struct session *hung_up_session(struct peer *peer)
+{
+	struct session *session;
+
+	broker.sessions->hooks = hooks_usual;
+	*peer = join();
+	session = session_of(peer);
+	expect_done(peer, WIRE_CREATE, "a");
+	acquire(peer, "a");
+	broker.sessions->hooks = &hooks;
+	part(peer);
+	session_hang_up(session);
+	return session;
+}
+
 /* A session that has hung up and is kept for its mappings has nothing to read. */
 static void test_nothing_is_read_after_the_hang_up(void **state)
 {
 	struct peer peer;
-	struct session *session;
+	struct session *session = hung_up_session(&peer);
 
 	(void)state;
-	broker.sessions->hooks = hooks_before;
-	peer = join();
-	session = session_of(&peer);
-	expect_done(&peer, WIRE_CREATE, "a");
-	acquire(&peer, "a");
-	broker.sessions->hooks = &hooks;
-	part(&peer);
-	session_hang_up(session);
 	session_owe(session, DUE_EXPIRY);
 	assert_false(sessions_serve(&broker));
 	assert_int_equal(session->due, 0);
@@ -604,17 +597,9 @@ static void test_nothing_is_read_after_the_hang_up(void **state)
 static void test_an_end_goes_on_when_it_is_served(void **state)
 {
 	struct peer peer;
-	struct session *session;
+	struct session *session = hung_up_session(&peer);
 
 	(void)state;
-	broker.sessions->hooks = hooks_before;
-	peer = join();
-	session = session_of(&peer);
-	expect_done(&peer, WIRE_CREATE, "a");
-	acquire(&peer, "a");
-	broker.sessions->hooks = &hooks;
-	part(&peer);
-	session_hang_up(session);
 	session->place.dead = session->place.ending = true;
 	session_wait(session);
 	sessions_serve(&broker);
@@ -622,7 +607,7 @@ static void test_an_end_goes_on_when_it_is_served(void **state)
 	assert_int_equal(broker.counters.mappings_died, 1);
 }
 
-#define SERVE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SERVE(name) cmocka_unit_test_setup_teardown(name, setup, harness_teardown)
 
 int main(void)
 {

@@ -115,15 +115,29 @@ static void ask_now(struct session *session)
 	EXPECT_SOON(session->proof.asked > asked && evtimer_pending(session->proof.again, NULL));
 }
 
+/* The process is dead, and the device lists it until host_fail_next() is told otherwise. */
+static void die_slowly(struct session *session)
+{
+	host_fail_next(HOST_GONE, EVER, EBUSY);
+	die(session);
+	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, NULL));
+}
+
+/* The device lists the process no more, and is asked now. */
+static void be_gone(struct session *session)
+{
+	host_fail_next(HOST_GONE, 0, 0);
+	event_active(session->proof.again, EV_TIMEOUT, 0);
+	EXPECT_SOON(!broker.sessions->by_id);
+}
+
 static void test_a_slow_death_is_told_of_once_and_at_its_end(void **state)
 {
 	struct peer peer;
 	struct session *session = hold(&peer);
 
 	(void)state;
-	host_fail_next(HOST_GONE, EVER, EBUSY);
-	die(session);
-	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, NULL));
+	die_slowly(session);
 	while (session->proof.asked < SOON)
 		ask_now(session);
 	assert_int_equal(events_of(EVENT_TEARDOWN), 0);
@@ -139,9 +153,7 @@ static void test_a_slow_death_is_told_of_once_and_at_its_end(void **state)
 	assert_int_equal(events_of(EVENT_TEARDOWN), 1);
 	assert_int_equal(event_last(EVENT_TEARDOWN)->actor.session, peer.session);
 	session->proof.since_ms -= 60000;
-	host_fail_next(HOST_GONE, 0, 0);
-	event_active(session->proof.again, EV_TIMEOUT, 0);
-	EXPECT_SOON(!broker.sessions->by_id);
+	be_gone(session);
 	assert_int_equal(events_of(EVENT_DEATH), 1);
 	assert_int_equal(events_of(EVENT_RECLAIMED), 1);
 	assert_in_range(event_last(EVENT_RECLAIMED)->detail, 60000, 120000);
@@ -154,13 +166,9 @@ static void test_a_death_that_was_proven_soon_is_not_told_of_as_slow(void **stat
 	struct session *session = hold(&peer);
 
 	(void)state;
-	host_fail_next(HOST_GONE, EVER, EBUSY);
-	die(session);
-	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, NULL));
+	die_slowly(session);
 	session->proof.asked = SOON;
-	host_fail_next(HOST_GONE, 0, 0);
-	event_active(session->proof.again, EV_TIMEOUT, 0);
-	EXPECT_SOON(!broker.sessions->by_id);
+	be_gone(session);
 	assert_int_equal(events_of(EVENT_DEATH), 1);
 	assert_int_equal(events_of(EVENT_RECLAIMED), 0);
 }

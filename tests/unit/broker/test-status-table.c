@@ -387,11 +387,21 @@ static void test_unreadable(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strange), cmocka_unit_test(test_evil),	     cmocka_unit_test(test_long),
-		cmocka_unit_test(test_drain),	cmocka_unit_test(test_long_name),    cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_held),	cmocka_unit_test(test_many_holders), cmocka_unit_test(test_one_user),
-		cmocka_unit_test(test_quota),	cmocka_unit_test(test_two_users),    cmocka_unit_test(test_first_line),
-		cmocka_unit_test(test_colors),	cmocka_unit_test(test_json_keys),    cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_strange),
+		cmocka_unit_test(test_evil),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_long_name),
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_many_holders),
+		cmocka_unit_test(test_one_user),
+		cmocka_unit_test(test_quota),
+		cmocka_unit_test(test_two_users),
+		cmocka_unit_test(test_first_line),
+		cmocka_unit_test(test_colors),
+		cmocka_unit_test(test_json_keys),
+		cmocka_unit_test(test_unreadable),
 	};
 
 	options.paper.width = 80;

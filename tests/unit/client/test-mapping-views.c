@@ -368,6 +368,14 @@ static void test_a_chunk_that_comes_again_replaces_the_first(void **state)
 	assert_int_equal(mapping_extend(client, mapping, &grant), 0);
 	assert_int_equal(size_of(mapping, VIEW_READ), 3 * SPAN);
 	closes(mapping);
+	/* also the last of as many as there can be: the others stay */
+	grant = grant_of(EXPORT_CHUNKS_MAX, GPUB_READ, 0);
+	brings(&grant, 0);
+	fd = dup(STDIN_FILENO);
+	memory.offset = (EXPORT_CHUNKS_MAX - 1) * SPAN;
+	chunks_keep(&client->chunks, &memory, &fd);
+	assert_int_equal(client->chunks.count, EXPORT_CHUNKS_MAX);
+	chunks_drop(&client->chunks);
 }
 
 /* ---- what comes in between ---- */
