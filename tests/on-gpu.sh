@@ -20,11 +20,15 @@ results=${3:-results}
 mkdir -p "$results"
 results=$(realpath "$results")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" "$work.sysroot"' EXIT
 chmod 755 "$work" # tests run programs as other users
 status=0
 
+# A copy: tests run programs as other users, who may not enter each folder that SYSROOT can lie in, such as /root.
 if [ -n "$sysroot" ]; then
+	cp -a "$sysroot" "$work.sysroot"
+	sysroot=$work.sysroot
+	chmod -R a+rX "$sysroot"
 	libraries=$(dirname "$(find "$sysroot" -name libsodium.a -print -quit)")
 	export PKG_CONFIG_SYSROOT_DIR=$sysroot PKG_CONFIG_PATH=$libraries/pkgconfig
 	export CPPFLAGS="-I$sysroot/usr/include ${CPPFLAGS-}" LDFLAGS="-L$libraries ${LDFLAGS-}"
