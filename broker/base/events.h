@@ -4,9 +4,10 @@
  * ring.
  *
  * event-kinds.h has the table of kinds. A class is all events of one kind and one reason. The number of a class's log
- * lines in each window of EVENT_WINDOW_MS is limited if the table has a limit, and then, in EVENT_REFUSED, that of its
- * ring entries, too. Events that are left out are counted, and their number is reported when the window is over. Owns
- * these counts and the timer. A callback writes the entries of the ring. Never given a key, a handle or a ticket.
+ * lines in each window of EVENT_WINDOW_MS is limited if the table has a limit for the kind. If the table puts the kind
+ * into the ring's part EVENT_REFUSED, the number of the class's ring entries is limited, too. Events that are left out
+ * are counted, and their number is reported when the window is over. Owns these counts and the timer. A callback writes
+ * the entries of the ring. Never given a key, a handle or a ticket.
  */
 #ifndef GPUB_EVENTS_H
 #define GPUB_EVENTS_H
@@ -20,7 +21,8 @@ struct event; /* libevent's */
 struct event_base;
 
 #define EVENT_WINDOW_MS 60000
-#define EVENT_ENTRIES   8 /* largest number of a class's ring entries in a window, if its kind is in EVENT_REFUSED */
+/* most ring entries of a class in a window, if its kind is in the ring's part EVENT_REFUSED */
+#define EVENT_ENTRIES   8
 
 /* How many log lines and ring entries a class had since the window began. */
 struct event_class {

@@ -27,7 +27,7 @@ struct spare {
 	struct usage   *usage; /* usage of the user who has the memory; NULL: the memory is not spare */
 	enum spare_kind kind;
 	uint64_t        bytes;
-	uint64_t        number; /* order of age: larger than the number of all memory that became spare before */
+	uint64_t        number; /* order of age: memory that becomes spare later gets a larger number */
 	struct spare   *prev, *next; /* links in the list usage->spares of its kind */
 };
 

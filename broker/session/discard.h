@@ -37,7 +37,7 @@ struct discard {
 	/* allocated beforehand, for the next packet's descriptors; NULL: there was no memory */
 	struct discarded    *spare;
 	struct closers      *closers;    /* what the threads share with the loop */
-	struct event        *closed;     /* event of closers->wake: the threads have closed something */
+	struct event        *closed;     /* libevent's event; a thread that has closed a descriptor triggers it */
 };
 
 /*

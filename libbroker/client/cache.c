@@ -126,8 +126,8 @@ static bool is_awaited(const struct mapping *mapping)
 }
 
 /*
- * Closes a mapping that is due in this pass. -EBUSY: the mapping stays open, or another thread closes it. Waits for a
- * thread in mapping_sync() only in a CACHE_ALL pass.
+ * Closes a mapping that is due in this pass. -EBUSY: the mapping stays open, or another thread closes it. Only a
+ * CACHE_ALL pass waits for a thread that synchronises or changes the mapping (mapping->syncing).
  */
 static int close_one(struct gpub_client *client, struct mapping *mapping, const struct cache_pass *pass)
 {

@@ -46,7 +46,7 @@ static struct calls {
 	[0 ... DEVICE_KINDS - 1] = { [0 ... DEVICE_MAX - 1] = NO_CALLS },
 };
 
-/* Whether the device was reset, and can be used again, since the epoch `epoch`. */
+/* Whether the device was reset after the epoch `epoch`, and can be used again. */
 static bool epoch_is_over(const struct gpub_client *client, int ordinal, uint64_t epoch)
 {
 	uint64_t now = client_epoch(client, ordinal);

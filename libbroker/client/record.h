@@ -102,7 +102,8 @@ struct waiter {
 	struct waiter *next;                 /* link of the list record->waiters */
 };
 
-#define RECORD_NUMBER_BITS 24 /* number of the low bits of a request's number that have the number of its record */
+/* The low bits of a request's number are its record's number (record->number); there are as many as this. */
+#define RECORD_NUMBER_BITS 24
 
 #define RECORDS_FREE_MIN 256
 #define SLOTS_CROWDED    (SLOTS_MAX / 4) /* if more slots than this are in use, records are reused despite free_min */

@@ -119,17 +119,20 @@ void timeline_wait_park(struct timeline_map *map, uint64_t word, uint64_t value,
 }
 
 /*
- * Inserts a wait into `waits`, which has `count` waits in the order of their values. If `waits` is full, its last wait
- * is lost, even if `wait` is for a higher value. Returns the new count.
+ * Inserts a wait into `waits`, which has `count` waits in the order of their values. If `waits` is full, the wait for
+ * the highest value, of those and the new one, is left out. Returns the new count.
  */
 static unsigned list_put(struct parked_wait waits[PARKED_MAX], unsigned count, struct parked_wait wait)
 {
-	unsigned at = count < PARKED_MAX ? count : PARKED_MAX - 1;
+	bool full = count == PARKED_MAX;
+	unsigned at = full ? PARKED_MAX - 1 : count;
 
+	if (full && waits[at].value <= wait.value)
+		return count;
 	for (; at && waits[at - 1].value > wait.value; at--)
 		waits[at] = waits[at - 1];
 	waits[at] = wait;
-	return count < PARKED_MAX ? count + 1 : count;
+	return full ? count : count + 1;
 }
 
 /*

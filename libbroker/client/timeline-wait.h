@@ -59,8 +59,9 @@ void timeline_wait_begin(struct timeline_map *map, struct thread_wait *wait, uin
 void timeline_wait_end(struct timeline_map *map, struct thread_wait *wait);
 
 /*
- * Stores the waits of streams and threads, by leases of the device with this ordinal, for the lowest values that are
- * not reached, lowest first. Returns how many it stored.
+ * Stores in `waits` the waits of this process's streams and threads for the map's timeline that were made with a lease
+ * of the device with this ordinal, and whose value is not reached: the lowest values first, at most PARKED_MAX. Returns
+ * how many it stored.
  */
 unsigned timeline_wait_list(const struct timeline_map *map, int32_t ordinal, struct parked_wait waits[PARKED_MAX]);
 

@@ -90,7 +90,7 @@ enum wire_traits {
 	ROW(REDEEM, 22, CLIENT, GRANT, BODY(redeem), 0, 0)						\
 	/* The device is done with all leases of a buffer. The client keeps the mapping. */		\
 	ROW(QUIESCED, 23, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
-	/* Makes the broker ask all clients for their waits. Answered when the status file has them. */	\
+	/* Makes the broker send INQUIRE to all clients that answer it; DONE comes when all have. */		\
 	ROW(REFRESH, 24, CLIENT, DONE, 0, 0, 0)								\
 	/* Asks a client that said WIRE_HELLO_WAITS what its process waits for. Answers no request. */	\
 	ROW(INQUIRE, 25, BROKER, NONE, 0, 0, 0)								\

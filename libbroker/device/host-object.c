@@ -44,7 +44,7 @@ static bool shared; /* processes of other users can open the objects (host_share
 static int  kept = -1;
 static bool renewed;   /* the directory was made again since the last host_restore_directory() */
 
-/* Protects the directory, `kept` and `renewed`, which device threads also use. No other lock is taken under it. */
+/* Protects the directory, `kept` and `renewed`, which device threads also use. No other mutex is taken under it. */
 static pthread_mutex_t directory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- handles and names ---- */

@@ -186,6 +186,22 @@ static void expect_listed(int32_t ordinal, unsigned count, const uint64_t *value
 		assert_true(waits[i].value == values[i]);
 }
 
+/* A list that is full leaves out the wait for the highest value, whether it comes first or last. */
+static void test_a_full_list_leaves_out_the_highest(void **state)
+{
+	struct thread_wait thread;
+
+	(void)state;
+	for (uint64_t value = 1; value <= PARKED_MAX; value++)
+		timeline_wait_note(&map[0], 2 * value, 0);
+	timeline_wait_begin(&map[0], &thread, 2 * PARKED_MAX + 1, 0);
+	expect_listed(0, PARKED_MAX, (uint64_t[]){ 2, 4, 6, 8 });
+	timeline_wait_end(&map[0], &thread);
+	timeline_wait_begin(&map[0], &thread, 3, 0);
+	expect_listed(0, PARKED_MAX, (uint64_t[]){ 2, 3, 4, 6 });
+	timeline_wait_end(&map[0], &thread);
+}
+
 /* Those that are reached make room for later ones; of a device only its own are listed. */
 static void test_the_lowest_waits_are_listed(void **state)
 {
@@ -252,6 +268,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(test_what_is_reached_is_not_waited_for),
+		ON(test_a_full_list_leaves_out_the_highest),
 		ON(test_the_lowest_waits_are_listed),
 		ON(test_a_high_wait_hides_no_lower_one),
 		ON(test_waits_without_room_of_two_devices),
