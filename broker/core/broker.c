@@ -95,7 +95,7 @@ int broker_listen(struct broker *broker, int listener, int former)
 		return -ENOMEM; /* the event of the former socket stays */
 	event_free(broker->connections->listener);
 	broker->connections->listener = event;
-	/* accepts the pending connections of the former socket; those that connections_accept() leaves end with it */
+	/* accepts the pending connections of the former socket; the close ends those that could not be accepted */
 	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1; i++)
 		connections_accept(broker, former);
 	close(former);

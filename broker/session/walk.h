@@ -34,7 +34,7 @@ struct walk {
 	struct session         *session;
 	uint64_t                request; /* number of the request that the PARTs and the VIEW answer */
 	uint32_t                slot;    /* index of the slot to visit next */
-	uint32_t                count;   /* number of records sent so far; visit() counts it */
+	uint32_t                count;   /* number of records sent so far; visit() increments it */
 	struct charge           charge;  /* charge for the memory of the walk */
 };
 

@@ -30,7 +30,8 @@
 #define HISTORY     10   /* largest width of the history of the rates in the head, in characters */
 #define ROW_HISTORY 8    /* width of the history of a device, session or buffer, in characters */
 #define DEVICES_MAX 4    /* largest number of lines for devices; another limit is a quarter of the screen */
-#define NO_KEYS_MAX 8    /* after more reports in a row of a key that cannot be read, the terminal counts as gone */
+/* if poll(2) reports input more often than this in a row, and no key can be read, the terminal counts as gone */
+#define NO_KEYS_MAX 8
 
 static const enum table_kind tabs[] = { TABLE_SESSIONS, TABLE_BUFFERS, TABLE_USERS };
 

@@ -83,7 +83,7 @@ bool timeline_threads_none(void);
 /* What one call of gpub_stream_sync() has seen of abandoned waits. All zeros before the first look. */
 struct timeline_watch {
 	bool            counting; /* an abandoned wait was found, so `progress` and `until` are valid */
-	/* sum over the timelines with abandoned waits, which changes when one of them moves */
+	/* sum of the words of the timelines with abandoned waits; changes when one of the words does */
 	uint64_t        progress;
 	struct timespec until;    /* when gpub_stream_sync() returns an error unless `progress` changes before */
 };

@@ -45,7 +45,7 @@ struct module {
 	/* protects kernels and kernel.shared; not held during a launch or a wait */
 	pthread_mutex_t  lock;
 	struct kernel   *kernels;             /* list of the kernels that were looked up */
-	struct fences    fences;              /* the fences of the module's launches */
+	struct fences    fences;              /* mark the launches of the kernels; they show when all have ended */
 };
 
 #endif

@@ -140,9 +140,9 @@ int cuda_error(CUresult result, const char *format, ...) __attribute__((format(p
 
 /*
  * The guard around calls of the driver. Entering sets the thread's capture mode to relaxed, so that a call disturbs
- * no thread's graph capture (facts.md: cuIpcOpenMemHandle and others would invalidate a global capture), and pushes a
- * context unless it is current already. Leaving restores mode and context; a thread that had no context has none
- * again.
+ * no thread's graph capture (facts.md: cuIpcOpenMemHandle and others would invalidate a global capture). All but
+ * cuda_enter_relaxed() push a context unless it is current already. Leaving restores mode and context; a thread that
+ * had no context has none again.
  */
 struct cuda_scope {
 	CUstreamCaptureMode mode; /* the thread's capture mode before the guard; valid if `entered` */

@@ -265,7 +265,10 @@ static struct host_region *mapping_at(unsigned device, const void *ptr)
 	return NULL;
 }
 
-/* As mapping_at(), but aborts if the mapping's kind of export has no views. what: the call, for the report. */
+/*
+ * As mapping_at(), but aborts if the mapping's kind of export can only be opened and closed (export->views is false):
+ * not mapped again, extended or made writable. what: what the caller asked for, as a noun, for the report.
+ */
 static struct host_region *mapped_at(unsigned device, const void *ptr, const char *what)
 {
 	struct host_region *region = mapping_at(device, ptr);
