@@ -21,7 +21,8 @@ struct ring {
 	/* where the next event of each part goes: an index that counts from the part's beginning */
 	uint32_t next[EVENT_PARTS];
 	bool     has_inherited;     /* the ring has taken over the events of a dead broker */
-	uint64_t predecessor;       /* pid of the dead broker whose events were kept, if it was killed while it served; 0: no such broker */
+	/* pid of the dead broker whose events were kept, if it was killed while it served; 0: no such broker */
+	uint64_t predecessor;
 };
 
 /* Adds the event to its part of the ring, and overwrites the part's oldest event if the part is full. */
