@@ -16,6 +16,7 @@
  *   - In a child that was forked after gpub_connect() it returns -ECHILD and touches nothing: exec, then connect.
  *   - Once the broker is gone it returns -ECONNRESET, but leases can still be returned. Mapped memory stays readable
  *     until it is closed.
+ *   - It returns -ENOSYS for a request that the broker, of an older release, does not know. Nothing else changes.
  *   - Sizes are bytes; times are milliseconds. A stream is a cudaStream_t passed as void *, on the host device one made
  *     by gpub_stream_create(). NULL is the legacy default stream.
  */

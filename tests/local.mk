@@ -94,6 +94,7 @@ unit_tests = \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
 	tests/unit/client/test-lease \
+	tests/unit/client/test-call \
 	tests/unit/client/test-receiver \
 	tests/unit/client/test-send \
 	tests/unit/client/test-mapping-views \

@@ -18,8 +18,8 @@
 void check_software(struct exam *exam)
 {
 	(void)exam;
-	ok("this is gpubroker " PACKAGE_VERSION ", protocol version %d, with libsodium %s", WIRE_VERSION,
-	   sodium_version_string());
+	ok("this is gpubroker " PACKAGE_VERSION ", protocol version %d with revisions %d to %d, with libsodium %s",
+	   WIRE_VERSION, WIRE_REVISION_OLDEST, WIRE_REVISION, sodium_version_string());
 }
 
 void check_container(struct exam *exam)

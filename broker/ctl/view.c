@@ -18,7 +18,10 @@
 typedef bool wanted_fn(const json_t *element, const char *text);
 typedef int show_fn(const json_t *array);
 
-/* Returns a new array of the elements for which wanted() is true; of all elements if wanted is NULL. */
+/*
+ * Returns a new array of the elements for which wanted() is true; of all elements if wanted is NULL. Returns NULL if
+ * there is no memory.
+ */
 static json_t *choose(const json_t *array, wanted_fn *wanted, const char *text)
 {
 	json_t *chosen = json_array(), *element;
@@ -30,7 +33,10 @@ static json_t *choose(const json_t *array, wanted_fn *wanted, const char *text)
 	return chosen;
 }
 
-/* Returns a new array of the wanted elements under the key, or NULL with *error if the broker does not answer. */
+/*
+ * Returns a new array of the wanted elements under the key. Returns NULL, with *error and the error message set, if the
+ * broker does not answer or there is no memory.
+ */
 static json_t *ask(struct gpub_client *client, const char *key, wanted_fn *wanted, const char *text, int *error)
 {
 	struct shown shown;
@@ -41,6 +47,8 @@ static json_t *ask(struct gpub_client *client, const char *key, wanted_fn *wante
 		return NULL;
 	chosen = choose(json_object_get(shown.text, key), wanted, text);
 	shown_free(&shown);
+	if (!chosen)
+		*error = error_set(-ENOMEM, "out of memory for the broker's answer");
 	return chosen;
 }
 

@@ -51,12 +51,12 @@ struct inquiry {
 	struct session    *served;    /* list of the sessions whose REFRESH the current round answers */
 };
 
-/* A wait of a stream for a timeline, as the process of the session claims. */
+/* A wait of a stream or a thread for a timeline, as the process of the session claims. */
 struct reported_wait {
 	struct tracked        tracked;
 	uint64_t              session;  /* id of the session */
 	uint64_t              serial;   /* serial of the timeline's buffer */
-	uint64_t              value;    /* the value of the timeline that the stream waits for */
+	uint64_t              value;    /* the value of the timeline that is awaited */
 	uint64_t              since_ms; /* beginning of the wait, in milliseconds since 1970 */
 	unsigned              device;   /* device on which the session maps the buffer */
 	struct reported_wait *prev, *next; /* links in the list session->inquired.waits */

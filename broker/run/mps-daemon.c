@@ -73,7 +73,7 @@ void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid)
 	daemon->ended |= pid == daemon->keeper;
 }
 
-/* Returns true if the keeper has ended, and then closes its pipes and clears *daemon. */
+/* Returns true if the keeper has ended, and then closes its pipes and clears *daemon but for done() and its context. */
 static bool has_ended(struct mps_daemon *daemon)
 {
 	if (!daemon->keeper || !daemon->ended)

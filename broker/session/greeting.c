@@ -175,6 +175,7 @@ static void challenge(struct session *session)
 	randombytes_buf(session->nonce, sizeof session->nonce);
 	wire_init(&message, WIRE_CHALLENGE, 0);
 	memcpy(message.hello.nonce, session->nonce, sizeof session->nonce);
+	wire_hello_fill(&message.hello);
 	session_send(session, &message, -1);
 	CRASH_POINT(challenge_sent);
 }
@@ -220,14 +221,21 @@ int greeting_expect(struct session *session)
 
 /* ---- the greeting ---- */
 
+/* Checks the greeting, agrees on the revision of the protocol, and charges the user for the session. */
 static int check(struct session *session, const struct wire_message *message, const struct socket_extra *extra)
 {
+	int revision;
+
 	if (message->type != WIRE_HELLO ||
 	    sodium_memcmp(message->hello.nonce, session->nonce, sizeof session->nonce))
 		return error_set(-EPROTO, "the greeting is not an answer to the challenge");
 	if (!extra->has_sender || extra->sender.pid != session->pid || !identity_alive(session->pidfd))
 		return error_set(-EPROTO, "the process that connected is not the one that greets: connect anew "
 					  "after a fork");
+	revision = wire_agree(&message->hello, "library", "broker");
+	if (revision < 0)
+		return revision;
+	session->revision = (unsigned)revision;
 	/* CUDA IPC refuses to open a handle in a process with the exporter's pid (facts.md) */
 	if (message->hello.pid == (uint32_t)getpid() && export_of(session->broker->memory->exported)->pid_matters)
 		return error_set(-EPROTO,
@@ -254,8 +262,9 @@ static void welcome(struct session *session)
 	charge_release(&session->greeting, broker->accounting);
 	event_remove_timer(session->reading);
 	broker->counters.sessions_opened++;
-	log_detail("session %llu is open: pid %d (%s), uid %u", (unsigned long long)session->id, session->pid,
-		   session->command, session->who.uid);
+	log_detail("session %llu is open: pid %d (%s), uid %u, revision %u of the protocol",
+		   (unsigned long long)session->id, session->pid, session->command, session->who.uid,
+		   session->revision);
 	session_send(session, &message, broker->board->fd);
 	CRASH_POINT(welcome_sent);
 	sodium_memzero(&message, sizeof message);

@@ -129,7 +129,7 @@ void leftovers_remove_instance(const char *instance)
 
 	snprintf(prefix, sizeof prefix, "%s%s.", &STATUS_PREFIX[1], instance);
 	each_entry(SHM_DIR, prefix, remove_object, NULL);
-	/* if SHM_DIR could not be listed for lack of memory, the usual directory, if empty, can still be removed */
+	/* if there was no memory to list SHM_DIR, the dead broker's directory can still be removed, if it is empty */
 	snprintf(memory, sizeof memory, SHM_DIR "/%smem", prefix);
 	remove_unlocked_directory(memory);
 }

@@ -28,7 +28,7 @@ enum resource {
 	RESOURCE_GRANTS,
 	RESOURCE_TICKETS,     /* one-time tickets that wait to be redeemed */
 	RESOURCE_GREETINGS,   /* connections that have not sent HELLO */
-	RESOURCE_WAITS,       /* acquires and NEWERs that wait for a name */
+	RESOURCE_WAITS,       /* requests ACQUIRE and NEWER that wait for a name */
 	RESOURCE_MAPPINGS,    /* handle places in the board: one for each mapping */
 	RESOURCE_DESCRIPTORS, /* descriptors that are open in the broker's process */
 	/* bytes of messages that wait in the broker until the clients read, and of lists and snapshots (walk.h) */

@@ -20,9 +20,9 @@ struct record;
 struct wire_message;
 
 /*
- * Sends the message, an ACQUIRE or a REDEEM, for a record in state NONE, and waits until the record's state changes.
- * Fills in the message's request number. Returns what record_wait() returns, but -EINTR for any error after an
- * interrupt. Call it under client->lock, which it releases while it waits.
+ * Makes a record in state NONE REQUESTED, sends the message, an ACQUIRE or a REDEEM, whose request number it fills in,
+ * and waits until the record is not REQUESTED any more. Returns 0 or a negative errno with the error message set, as
+ * record_wait(); -EINTR for any error after an interrupt. Call it under client->lock, which it releases while it waits.
  */
 int record_ask(struct gpub_client *client, struct record *record, struct wire_message *message,
 	       const struct timespec *deadline);

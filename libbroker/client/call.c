@@ -157,11 +157,25 @@ static bool has_reply(struct gpub_client *client, void *context)
 	return call->done;
 }
 
+/* Returns 0 if the broker knows the request. -ENOSYS, error message set: the broker's protocol is older. */
+static int check_known(const struct gpub_client *client, const struct wire_row *request)
+{
+	if (request->since <= client->revision)
+		return 0;
+	return error_set(-ENOSYS, "the broker does not know %s, which came with revision %u of the protocol: it speaks "
+				  "revision %u: upgrade the broker",
+			 request->name, request->since, client->revision);
+}
+
 static int call_make(struct gpub_client *client, struct wire_message *request, struct call *call,
 		     const struct timespec *deadline)
 {
-	int error;
-	TRACE("%s", wire_row(request->type)->name);
+	const struct wire_row *row = wire_row(request->type);
+	int error = check_known(client, row);
+	TRACE("%s", row->name);
+
+	if (error)
+		return error;
 
 	pthread_mutex_lock(&client->lock);
 	call->number = request->request = ++client->next_number << RECORD_NUMBER_BITS;

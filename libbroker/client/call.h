@@ -33,10 +33,10 @@ int call_exchange(struct gpub_client *client, const struct wire_message *message
 
 /*
  * Fills in the request's number, sends the request, and waits for the reply. Returns 0 and *reply; or a negative errno
- * with the error message set: the broker's refusal, an error of call_exchange(), or -EPROTO for an answer of another
- * type. *fd: the descriptor that came with
- * the reply, for the caller to close; -1: none came; -EMFILE: this process had no descriptor left for it. fd may be
- * NULL. A reply that comes after the deadline (NULL: no deadline) is dropped. Call it without client->lock.
+ * with the error message set: the broker's refusal; an error of call_exchange(); -ENOSYS, nothing sent: the broker is
+ * older than the request; or -EPROTO: an answer of another type. *fd: the descriptor that came with the reply, for the
+ * caller to close; -1: none came; -EMFILE: this process had no descriptor left for it. fd may be NULL. A reply that
+ * comes after the deadline (NULL: no deadline) is dropped. Call it without client->lock.
  */
 int call_broker(struct gpub_client *client, struct wire_message *request, struct wire_message *reply, int *fd,
 		const struct timespec *deadline);

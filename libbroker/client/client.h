@@ -79,6 +79,7 @@ struct gpub_client {
 	/* the session's key, which unseals handles (sodium_malloc()); constant while connected */
 	uint8_t             *key;
 	uint64_t             session;
+	unsigned             revision;  /* of the protocol, which broker and library agreed on (wire_agree()) */
 	struct ticks_moment  connected; /* the time when the session began */
 	uint32_t             user;      /* uid of this client, as the broker sees it */
 	uint32_t             broker;    /* uid of the broker's user, as the broker sent it */

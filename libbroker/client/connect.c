@@ -151,7 +151,7 @@ static int greet(struct gpub_client *client, unsigned seconds)
 {
 	struct timeval patience = { .tv_sec = (time_t)seconds };
 	struct wire_message message, hello;
-	int sock = client->link.sock.fd, board = -1, error;
+	int sock = client->link.sock.fd, board = -1, error, revision;
 
 	if (interrupt_is_set())
 		patience = (struct timeval){ .tv_usec = INTERRUPT_MS * 1000 };
@@ -160,8 +160,13 @@ static int greet(struct gpub_client *client, unsigned seconds)
 	if (error)
 		return error;
 	CRASH_POINT(challenged);
+	revision = wire_agree(&message.hello, "broker", "library");
+	if (revision < 0)
+		return revision;
+	client->revision = (unsigned)revision;
 	wire_init(&hello, WIRE_HELLO, 0);
-	hello.hello = message.hello;
+	memcpy(hello.hello.nonce, message.hello.nonce, sizeof hello.hello.nonce);
+	wire_hello_fill(&hello.hello);
 	/* the broker uses WIRE_HELLO_MPS only if the driver does not list MPS clients */
 	hello.hello.flags = WIRE_HELLO_WAITS | (mps_is_here(NULL) ? WIRE_HELLO_MPS : 0) |
 			    (rank_find(&hello.hello.rank) ? WIRE_HELLO_RANK : 0);

@@ -63,8 +63,9 @@ int wire_check(const struct wire_message *message, size_t length)
 	if (message->magic != WIRE_MAGIC)
 		return error_set(-EPROTO, "the peer does not speak gpubroker's protocol");
 	if (message->version != WIRE_VERSION)
-		return error_set(-EPROTO, "the peer speaks protocol version %u and this side version %u: "
-					  "use broker and library of one release",
+		return error_set(-EPROTO, "the peer speaks protocol version %u and this side version %u, which "
+					  "have nothing in common: upgrade the lower one (a container's library is "
+					  "in its image)",
 				 message->version, WIRE_VERSION);
 	row = wire_row(message->type);
 	if (row->sender == WIRE_NOBODY || !names_end(message, row->names) || !counts_fit(message))
@@ -77,12 +78,30 @@ const struct wire_row *wire_row(unsigned type)
 	static const struct wire_row rows[WIRE_TYPES] = {
 		[WIRE_NONE] = { .name = "?", .sender = WIRE_NOBODY },
 #define BODY(member) sizeof(((struct wire_message *)NULL)->member)
-#define WIRE_ROW(name, number, sender, answer, size, names, traits) \
-	[number] = { #name, WIRE_##sender, WIRE_##answer, size, names, traits },
+#define WIRE_ROW(name, number, sender, answer, size, names, traits, since) \
+	[number] = { #name, WIRE_##sender, WIRE_##answer, size, names, traits, since },
 		WIRE_MESSAGES(WIRE_ROW)
 #undef WIRE_ROW
 #undef BODY
 	};
 
 	return &rows[type < WIRE_TYPES ? type : WIRE_NONE];
+}
+
+void wire_hello_fill(struct wire_hello *hello)
+{
+	hello->oldest = WIRE_REVISION_OLDEST;
+	hello->newest = WIRE_REVISION;
+}
+
+int wire_agree(const struct wire_hello *hello, const char *peer, const char *self)
+{
+	bool peer_is_older = hello->newest < WIRE_REVISION_OLDEST;
+
+	if (hello->oldest <= hello->newest && !peer_is_older && hello->oldest <= WIRE_REVISION)
+		return (int)(hello->newest < WIRE_REVISION ? hello->newest : WIRE_REVISION);
+	return error_set(-EPROTO, "the %s speaks revisions %u to %u of the protocol and the %s %u to %u: "
+				  "upgrade the %s",
+			 peer, hello->oldest, hello->newest, self, WIRE_REVISION_OLDEST, WIRE_REVISION,
+			 peer_is_older ? peer : self);
 }

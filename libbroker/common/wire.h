@@ -23,8 +23,17 @@
 #include "ticket.h"
 
 #define WIRE_MAGIC   0x62757067u /* "gpub" */
-#define WIRE_VERSION 8
+#define WIRE_VERSION 8 /* of the form of all messages, the board and the sealed handles; peers must have the same */
 #define WIRE_SIZE    256
+
+/*
+ * The revision of the protocol. Each release that adds a message, a member of a body or a flag adds 1. Nothing is ever
+ * taken away or changed, so broker and library work by the lower one of their revisions (wire_agree()). A body grows
+ * only at its end. 0 in a new member means what an older peer means. A peer sends what is new, messages or members,
+ * only if the revision that both have agreed on has it.
+ */
+#define WIRE_REVISION        1
+#define WIRE_REVISION_OLDEST 1 /* the lowest revision of a peer with which this side works */
 
 /* The side that sends a message. NOBODY: no message has the number. */
 enum wire_sender { WIRE_NOBODY, WIRE_BROKER, WIRE_CLIENT };
@@ -37,91 +46,92 @@ enum wire_traits {
 };
 
 /*
- * All messages, in the order of their numbers: ROW(name, number, sender, answer, size, names, traits).
+ * All messages, in the order of their numbers: ROW(name, number, sender, answer, size, names, traits, since).
  *   answer   the message that answers this one, unless REFUSED does; NONE: the message is not answered
  *   size     bytes of the body. BODY(member): the size of this member of struct wire_message
  *   names    number of buffer names at the beginning of the body
+ *   since    the revision that added the message
  * Rows are only ever added, so a number keeps its meaning.
  */
 #define WIRE_MESSAGES(ROW)										\
 	/* The first message, unless REFUSED is: sent once the broker has a pidfd of the client. */	\
-	ROW(CHALLENGE, 1, BROKER, NONE, BODY(hello), 0, WIRE_GREETS)					\
+	ROW(CHALLENGE, 1, BROKER, NONE, BODY(hello), 0, WIRE_GREETS, 1)					\
 	/* Proves by the kernel's credentials that the sender is the process of the pidfd. */		\
-	ROW(HELLO, 2, CLIENT, WELCOME, BODY(hello), 0, WIRE_GREETS)					\
+	ROW(HELLO, 2, CLIENT, WELCOME, BODY(hello), 0, WIRE_GREETS, 1)					\
 	/* The session begins. Carries the descriptor of the board. */					\
-	ROW(WELCOME, 3, BROKER, NONE, BODY(welcome), 0, WIRE_GREETS)					\
+	ROW(WELCOME, 3, BROKER, NONE, BODY(welcome), 0, WIRE_GREETS, 1)					\
 	/* Creates a buffer. Answered when the buffer's memory is allocated and zeroed. */		\
-	ROW(CREATE, 4, CLIENT, DONE, BODY(create), 1, 0)						\
+	ROW(CREATE, 4, CLIENT, DONE, BODY(create), 1, 0, 1)						\
 	/* Removes a buffer's name. The buffer drains: it exists until its last use has ended. */	\
-	ROW(UNLINK, 5, CLIENT, DONE, BODY(name), 1, 0)							\
+	ROW(UNLINK, 5, CLIENT, DONE, BODY(name), 1, 0, 1)						\
 	/* Asks for the properties of the buffer with a name. */					\
-	ROW(STAT, 6, CLIENT, INFO, BODY(name), 1, 0)							\
+	ROW(STAT, 6, CLIENT, INFO, BODY(name), 1, 0, 1)							\
 	/* Asks for the right to map a buffer. */							\
-	ROW(ACQUIRE, 7, CLIENT, GRANT, BODY(acquire), 1, 0)						\
+	ROW(ACQUIRE, 7, CLIENT, GRANT, BODY(acquire), 1, 0, 1)						\
 	/* The client has closed a mapping. */								\
-	ROW(CLOSED, 8, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
+	ROW(CLOSED, 8, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE, 1)					\
 	/* Asks for the right to signal a buffer's timeline. The answer carries its writable page. */	\
-	ROW(WRITER, 9, CLIENT, DONE, BODY(grant_id), 0, 0)						\
+	ROW(WRITER, 9, CLIENT, DONE, BODY(grant_id), 0, 0, 1)						\
 	/* Ends the session in order. Answered after the answers to all earlier requests. */		\
-	ROW(LEAVE, 10, CLIENT, LEFT, 0, 0, 0)								\
+	ROW(LEAVE, 10, CLIENT, LEFT, 0, 0, 0, 1)							\
 	/* The request is done. */									\
-	ROW(DONE, 11, BROKER, NONE, 0, 0, 0)								\
+	ROW(DONE, 11, BROKER, NONE, 0, 0, 0, 1)								\
 	/* The properties of a buffer. */								\
-	ROW(INFO, 12, BROKER, NONE, BODY(info), 0, 0)							\
+	ROW(INFO, 12, BROKER, NONE, BODY(info), 0, 0, 1)						\
 	/* The session may map a buffer. The handle is in the board, sealed to the session. */		\
-	ROW(GRANT, 13, BROKER, NONE, BODY(grant), 0, 0)							\
+	ROW(GRANT, 13, BROKER, NONE, BODY(grant), 0, 0, 1)						\
 	/* Asks a session to end its use of a buffer, or to close a mapping. Answers no request. */	\
-	ROW(NOTICE, 14, BROKER, NONE, BODY(grant_id), 0, 0)						\
+	ROW(NOTICE, 14, BROKER, NONE, BODY(grant_id), 0, 0, 1)						\
 	/* The request, or the greeting, is refused. */							\
-	ROW(REFUSED, 15, BROKER, NONE, BODY(refused), 0, WIRE_GREETS)					\
+	ROW(REFUSED, 15, BROKER, NONE, BODY(refused), 0, WIRE_GREETS, 1)				\
 	/* The session has ended. The last message of a connection. */					\
-	ROW(LEFT, 16, BROKER, NONE, 0, 0, 0)								\
+	ROW(LEFT, 16, BROKER, NONE, 0, 0, 0, 1)								\
 	/* Changes mode, owner or group of a buffer. */							\
-	ROW(CHANGE, 17, CLIENT, DONE, BODY(change), 1, 0)						\
+	ROW(CHANGE, 17, CLIENT, DONE, BODY(change), 1, 0, 1)						\
 	/* Unlinks the buffer with a name, if any. Answered when its memory is freed or reusable. */	\
-	ROW(DRAIN, 18, CLIENT, DONE, BODY(drain), 1, 0)							\
+	ROW(DRAIN, 18, CLIENT, DONE, BODY(drain), 1, 0, 1)						\
 	/* Disconnects another session. The answer carries a pidfd of that session's process. */	\
-	ROW(EVICT, 19, CLIENT, DONE, BODY(evict), 0, 0)							\
+	ROW(EVICT, 19, CLIENT, DONE, BODY(evict), 0, 0, 1)						\
 	/* Asks for a ticket (ticket.h) for a buffer. */						\
-	ROW(ISSUE, 20, CLIENT, TICKET, BODY(issue), 1, 0)						\
+	ROW(ISSUE, 20, CLIENT, TICKET, BODY(issue), 1, 0, 1)						\
 	/* A ticket. */											\
-	ROW(TICKET, 21, BROKER, NONE, BODY(ticket), 0, 0)						\
+	ROW(TICKET, 21, BROKER, NONE, BODY(ticket), 0, 0, 1)						\
 	/* Asks for the right to map the buffer of a ticket. */						\
-	ROW(REDEEM, 22, CLIENT, GRANT, BODY(redeem), 0, 0)						\
+	ROW(REDEEM, 22, CLIENT, GRANT, BODY(redeem), 0, 0, 1)						\
 	/* The device is done with all leases of a buffer. The client keeps the mapping. */		\
-	ROW(QUIESCED, 23, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE)					\
-	/* Makes the broker send INQUIRE to all clients that answer it; DONE comes when all have. */		\
-	ROW(REFRESH, 24, CLIENT, DONE, 0, 0, 0)								\
+	ROW(QUIESCED, 23, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE, 1)				\
+	/* Makes the broker send INQUIRE to clients of timelines. DONE comes when all answered, or soon. */	\
+	ROW(REFRESH, 24, CLIENT, DONE, 0, 0, 0, 1)							\
 	/* Asks a client that said WIRE_HELLO_WAITS what its process waits for. Answers no request. */	\
-	ROW(INQUIRE, 25, BROKER, NONE, 0, 0, 0)								\
+	ROW(INQUIRE, 25, BROKER, NONE, 0, 0, 0, 1)							\
 	/* A part of the answer to an INQUIRE. */							\
-	ROW(WAITS, 26, CLIENT, NONE, BODY(waits), 0, WIRE_LATE | WIRE_OWED)				\
+	ROW(WAITS, 26, CLIENT, NONE, BODY(waits), 0, WIRE_LATE | WIRE_OWED, 1)				\
 	/* Asks for a status file of what this user may see. */						\
-	ROW(SNAPSHOT, 27, CLIENT, VIEW, 0, 0, 0)							\
+	ROW(SNAPSHOT, 27, CLIENT, VIEW, 0, 0, 0, 1)							\
 	/* Bytes of the file that answers a SNAPSHOT or a LIST. As many PARTs as needed, then VIEW. */	\
-	ROW(PART, 28, BROKER, NONE, BODY(part), 0, 0)							\
+	ROW(PART, 28, BROKER, NONE, BODY(part), 0, 0, 1)						\
 	/* The end of a file: all PARTs are sent. */							\
-	ROW(VIEW, 29, BROKER, NONE, BODY(view), 0, 0)							\
+	ROW(VIEW, 29, BROKER, NONE, BODY(view), 0, 0, 1)						\
 	/* Adds rights to a grant of the session. */							\
-	ROW(RIGHTS, 30, CLIENT, DONE, BODY(rights), 0, 0)						\
+	ROW(RIGHTS, 30, CLIENT, DONE, BODY(rights), 0, 0, 1)						\
 	/* Seals a buffer: from now on no session gets the right to write to it. */			\
-	ROW(SEAL, 31, CLIENT, DONE, BODY(name), 1, 0)							\
+	ROW(SEAL, 31, CLIENT, DONE, BODY(name), 1, 0, 1)						\
 	/* Gives a buffer another name. */								\
-	ROW(RENAME, 32, CLIENT, DONE, BODY(rename), 2, 0)						\
+	ROW(RENAME, 32, CLIENT, DONE, BODY(rename), 2, 0, 1)						\
 	/* Asks for a buffer with a name, newer than a generation. Answered when one exists. */		\
-	ROW(NEWER, 33, CLIENT, INFO, BODY(newer), 1, 0)							\
+	ROW(NEWER, 33, CLIENT, INFO, BODY(newer), 1, 0, 1)						\
 	/* A chunk of memory that the next GRANT needs. Carries the chunk's descriptor. */		\
-	ROW(MEMORY, 34, BROKER, NONE, BODY(memory), 0, 0)						\
+	ROW(MEMORY, 34, BROKER, NONE, BODY(memory), 0, 0, 1)						\
 	/* Changes the size of a buffer. */								\
-	ROW(RESIZE, 35, CLIENT, DONE, BODY(resize), 1, 0)						\
+	ROW(RESIZE, 35, CLIENT, DONE, BODY(resize), 1, 0, 1)						\
 	/* Makes the waiting request with this message's number time out now. */			\
-	ROW(CANCEL, 36, CLIENT, NONE, 0, 0, WIRE_LATE)							\
+	ROW(CANCEL, 36, CLIENT, NONE, 0, 0, WIRE_LATE, 1)						\
 	/* Asks for the buffers that this user may see, by the beginning of their names. */		\
-	ROW(LIST, 37, CLIENT, VIEW, BODY(name), 1, 0)
+	ROW(LIST, 37, CLIENT, VIEW, BODY(name), 1, 0, 1)
 
 enum wire_type {
 	WIRE_NONE,
-#define WIRE_NUMBER(name, number, sender, answer, size, names, traits) WIRE_##name = (number),
+#define WIRE_NUMBER(name, number, sender, answer, size, names, traits, since) WIRE_##name = (number),
 	WIRE_MESSAGES(WIRE_NUMBER)
 #undef WIRE_NUMBER
 	WIRE_TYPES
@@ -132,7 +142,7 @@ struct wire_row {
 	const char      *name; /* such as "ACQUIRE" */
 	enum wire_sender sender;
 	enum wire_type   answer;
-	unsigned         size, names, traits;
+	unsigned         size, names, traits, since;
 };
 
 #define WIRE_NONCE_SIZE 32
@@ -145,11 +155,12 @@ enum wire_hello_flags {
 	WIRE_HELLO_RANK = 4   /* wire_hello.rank is valid */
 };
 
-struct wire_hello { /* body of HELLO, and of CHALLENGE, in which only nonce is set */
+struct wire_hello { /* body of HELLO, and of CHALLENGE, in which flags, rank and pid are 0 */
 	uint8_t  nonce[WIRE_NONCE_SIZE];
 	uint32_t flags; /* enum wire_hello_flags */
 	uint32_t rank;  /* the process's rank in its job ($GPUBROKER_RANK, or MPI's variable); only shown to people */
 	uint32_t pid;   /* the process's pid in its own pid namespace; 0: unknown */
+	uint32_t oldest, newest; /* lowest and highest revision of the protocol with which the sender works */
 };
 
 struct wire_welcome {
@@ -357,6 +368,15 @@ void wire_refuse(struct wire_message *message, uint64_t request, int error, cons
  * count exceeds its array, and that a refusal has a negative error. -EPROTO with the error message set.
  */
 int wire_check(const struct wire_message *message, size_t length);
+
+/* Sets oldest and newest to the revisions with which this side works. */
+void wire_hello_fill(struct wire_hello *hello);
+
+/*
+ * Returns the revision of the protocol that a peer and this side have in common, the highest one. -EPROTO, error
+ * message set: they have none. peer, self: "broker" and "library", for the message, or the reverse.
+ */
+int wire_agree(const struct wire_hello *hello, const char *peer, const char *self);
 
 /* Returns the row of a message type. For an unknown type: a row with the name "?" and the sender WIRE_NOBODY. */
 const struct wire_row *wire_row(unsigned type);

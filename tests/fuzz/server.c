@@ -429,6 +429,7 @@ static void greet(void)
 	int fd = how >= 0xf0 ? board_spoiled() : board.fd;
 
 	wire_init(&message, WIRE_CHALLENGE, 0);
+	wire_hello_fill(&message.hello);
 	if (how >= 0xf8)
 		spoil(&message, sizeof message);
 	send_message(&message, -1);

@@ -65,6 +65,7 @@ int speaker_hello(struct speaker *speaker, struct wire_message *hello)
 		return challenge.refused.error;
 	wire_init(hello, WIRE_HELLO, 0);
 	memcpy(hello->hello.nonce, challenge.hello.nonce, sizeof hello->hello.nonce);
+	wire_hello_fill(&hello->hello);
 	return challenge.type == WIRE_CHALLENGE ? 0 : -EPROTO;
 }
 

@@ -134,6 +134,12 @@ static void test_false_broker(void)
 	message.version++;
 	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "version"),
 	      "a server of another version: EPROTO, %s", a.last.text);
+	wire_init(&message, WIRE_CHALLENGE, 0);
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "upgrade the broker"),
+	      "a server of a revision that is too old: EPROTO, %s", a.last.text);
+	message.hello.oldest = message.hello.newest = WIRE_REVISION + 1;
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "upgrade the library"),
+	      "a server that is too new: EPROTO, %s", a.last.text);
 	memset(&message, 0xee, sizeof message);
 	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "a server that talks nonsense: EPROTO");
 	POINT(served(listener, path, "hello", 5) == -EPROTO, "a server that says too little: EPROTO");

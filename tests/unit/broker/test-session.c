@@ -65,6 +65,47 @@ static void test_wrong_version_is_turned_away(void **state)
 	expect_turned_away(sock);
 }
 
+/* Greets with the revisions `oldest` to `newest`, and returns the broker's answer. */
+static struct wire_message greeted_with(int sock, uint32_t oldest, uint32_t newest)
+{
+	struct wire_message hello = receive_message(sock);
+
+	assert_int_equal(hello.hello.oldest, WIRE_REVISION_OLDEST);
+	assert_int_equal(hello.hello.newest, WIRE_REVISION);
+	hello = hello_to(&hello);
+	hello.hello.oldest = oldest;
+	hello.hello.newest = newest;
+	say(sock, &hello);
+	return receive_message(sock);
+}
+
+static void test_a_library_without_a_common_revision_is_refused(void **state)
+{
+	int older = dial(), newer = dial();
+	struct wire_message answer = greeted_with(older, 0, WIRE_REVISION_OLDEST - 1);
+
+	(void)state;
+	assert_int_equal(answer.type, WIRE_REFUSED);
+	assert_non_null(strstr(answer.refused.text, "upgrade the library"));
+	close(older);
+	answer = greeted_with(newer, WIRE_REVISION + 1, WIRE_REVISION + 1);
+	assert_int_equal(answer.type, WIRE_REFUSED);
+	assert_non_null(strstr(answer.refused.text, "upgrade the broker"));
+	close(newer);
+	assert_int_equal(broker.counters.sessions_opened, 0);
+}
+
+static void test_a_newer_library_is_served_by_the_common_revision(void **state)
+{
+	int sock = dial();
+
+	(void)state;
+	assert_int_equal(greeted_with(sock, WIRE_REVISION, WIRE_REVISION + 7).type, WIRE_WELCOME);
+	assert_int_equal(broker.sessions->by_id->revision, WIRE_REVISION);
+	close(sock);
+	EXPECT_SOON(!broker.sessions->by_id);
+}
+
 static void test_requests_before_the_greeting_are_turned_away(void **state)
 {
 	struct wire_message message = named(WIRE_CREATE, 1, "early");
@@ -426,6 +467,8 @@ int main(void)
 		ON(test_greeting),
 		ON(test_wrong_nonce_is_turned_away),
 		ON(test_wrong_version_is_turned_away),
+		ON(test_a_library_without_a_common_revision_is_refused),
+		ON(test_a_newer_library_is_served_by_the_common_revision),
 		ON(test_requests_before_the_greeting_are_turned_away),
 		ON(invariant_5_garbage_instead_of_a_greeting_keeps_nothing),
 		ON(test_half_closed_before_the_greeting),

@@ -91,6 +91,39 @@ static void test_each_bit_of_magic_and_version_counts(void **state)
 	}
 }
 
+static void expect_agreed(uint32_t oldest, uint32_t newest, int revision, const char *advice)
+{
+	const struct wire_hello hello = { .oldest = oldest, .newest = newest };
+
+	(void)error_set(-EPROTO, "%s", "");
+	assert_int_equal(wire_agree(&hello, "broker", "library"), revision);
+	assert_non_null(strstr(error_text(), advice));
+}
+
+static void test_peers_agree_on_the_highest_common_revision(void **state)
+{
+	struct wire_hello hello = { .flags = 5 };
+
+	(void)state;
+	wire_hello_fill(&hello);
+	assert_int_equal(hello.flags, 5);
+	expect_agreed(hello.oldest, hello.newest, WIRE_REVISION, "");
+	expect_agreed(0, WIRE_REVISION, WIRE_REVISION, "");
+	expect_agreed(1, UINT32_MAX, WIRE_REVISION, "");
+	expect_agreed(WIRE_REVISION_OLDEST, WIRE_REVISION_OLDEST, WIRE_REVISION_OLDEST, "");
+	expect_agreed(0, WIRE_REVISION_OLDEST - 1, -EPROTO, "upgrade the broker");
+	expect_agreed(WIRE_REVISION + 1, WIRE_REVISION + 2, -EPROTO, "upgrade the library");
+	expect_agreed(2, 1, -EPROTO, "revisions 2 to 1");
+	expect_agreed(UINT32_MAX, 0, -EPROTO, "upgrade");
+}
+
+static void test_every_message_has_a_revision(void **state)
+{
+	(void)state;
+	for (unsigned type = WIRE_CHALLENGE; type < WIRE_TYPES; type++)
+		assert_in_range(wire_row(type)->since, 1, WIRE_REVISION);
+}
+
 static void test_unknown_types_are_refused(void **state)
 {
 	struct wire_message message = make(WIRE_DONE);
@@ -417,6 +450,8 @@ int main(void)
 		cmocka_unit_test(test_each_type_is_accepted),
 		cmocka_unit_test(test_other_lengths_are_refused),
 		cmocka_unit_test(test_each_bit_of_magic_and_version_counts),
+		cmocka_unit_test(test_peers_agree_on_the_highest_common_revision),
+		cmocka_unit_test(test_every_message_has_a_revision),
 		cmocka_unit_test(test_unknown_types_are_refused),
 		cmocka_unit_test(test_texts_without_end_are_refused),
 		cmocka_unit_test(test_rows_fit_each_other),
