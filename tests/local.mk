@@ -216,7 +216,7 @@ test_scripts = \
 	tests/integration/startup.sh \
 	tests/integration/status.sh tests/integration/status-json.sh tests/integration/status-many.sh \
 	tests/integration/status-now.sh tests/integration/status-watch.sh tests/integration/why-brokers.sh \
-	tests/integration/exported.sh tests/integration/other-exports.sh tests/integration/containers.sh \
+	tests/integration/exported.sh tests/integration/other-exports.sh tests/integration/containers.sh tests/compat/compat.sh \
 	tests/integration/supervisor.sh \
 	tests/integration/ctl.sh tests/integration/doctor.sh tests/integration/load.sh \
 	tests/integration/exporter.sh \
@@ -553,6 +553,7 @@ EXTRA_DIST += \
 	tests/analysis/figures/figures.py tests/analysis/figures/calls.c tests/analysis/figures/walks.c \
 	tests/analysis/static.sh tests/analysis/threads.sh tests/analysis/tsan.supp tests/analysis/valgrind.sh tests/analysis/words.sh tests/analysis/words.txt
 EXTRA_DIST += tests/speed/instructions.txt
+EXTRA_DIST += tests/compat/commits.txt
 EXTRA_DIST += tests/model/lease.pml tests/model/README.md tests/litmus/README.md
 
 LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)
