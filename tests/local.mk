@@ -513,6 +513,7 @@ check_LTLIBRARIES += $(fake_cuda)
 unit_tests += tests/unit/device/test-cuda-driver tests/unit/device/test-cuda-module tests/unit/device/test-cuda-vmm
 endif
 tests_unit_device_test_cuda_driver_LDADD = $(fake_cuda) $(LDADD)
+tests_unit_device_test_cuda_driver_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 tests_unit_device_test_cuda_module_LDADD = $(fake_cuda) $(LDADD)
 tests_unit_device_test_cuda_vmm_LDADD = $(fake_cuda) $(LDADD)
 tests_fake_cuda_libcuda_la_SOURCES = \

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
+#include <utlist.h>
 
 #include "common/error.h"
 #include "common/size.h"
@@ -203,13 +203,13 @@ static unsigned int page_flags(int ordinal, bool writable)
 	return flags | CU_MEMHOSTREGISTER_READ_ONLY;
 }
 
-/* A registered page, which is in the table to be registered again after a reset, and found when it is unregistered. */
+/* A registered page, which is in the list to be registered again after a reset, and found when it is unregistered. */
 struct page {
-	void          *address;
-	size_t         size;
-	bool           writable;
-	int            ordinal; /* ordinal of the device in whose context the page is registered */
-	UT_hash_handle hh;      /* entry of the table `pages`, by address */
+	void        *address;
+	size_t       size;
+	bool         writable;
+	int          ordinal; /* ordinal of the device in whose context the page is registered */
+	struct page *prev, *next; /* links of the list `pages` */
 };
 
 static struct page    *pages;
@@ -230,7 +230,7 @@ static CUresult page_add(struct page *page)
 	pthread_mutex_lock(&pages_lock);
 	result = page_register(page);
 	if (result == CUDA_SUCCESS)
-		HASH_ADD_PTR(pages, address, page);
+		DL_PREPEND(pages, page);
 	pthread_mutex_unlock(&pages_lock);
 	return result;
 }
@@ -239,7 +239,7 @@ static CUresult page_add(struct page *page)
 void cuda_pages_renew(int ordinal, CUcontext primary)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	struct page        *page, *next;
+	const struct page  *page;
 	CUcontext           popped;
 	bool                relaxed;
 
@@ -247,7 +247,7 @@ void cuda_pages_renew(int ordinal, CUcontext primary)
 		return;
 	relaxed = cuda.ThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
 	pthread_mutex_lock(&pages_lock);
-	HASH_ITER(hh, pages, page, next)
+	DL_FOREACH(pages, page)
 		if (page->ordinal == ordinal)
 			(void)page_register(page);
 	pthread_mutex_unlock(&pages_lock);
@@ -287,9 +287,9 @@ static struct page *page_take(const void *address)
 	struct page *page;
 
 	pthread_mutex_lock(&pages_lock);
-	HASH_FIND_PTR(pages, &address, page);
+	DL_SEARCH_SCALAR(pages, page, address, address);
 	if (page)
-		HASH_DEL(pages, page);
+		DL_DELETE(pages, page);
 	pthread_mutex_unlock(&pages_lock);
 	return page;
 }
@@ -297,7 +297,7 @@ static struct page *page_take(const void *address)
 static void page_put_back(struct page *page)
 {
 	pthread_mutex_lock(&pages_lock);
-	HASH_ADD_PTR(pages, address, page);
+	DL_PREPEND(pages, page);
 	pthread_mutex_unlock(&pages_lock);
 }
 

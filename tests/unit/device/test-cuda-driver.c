@@ -295,6 +295,35 @@ static void test_an_unregistered_page_is_not_renewed(void **state)
 	assert_int_equal(device_cuda->page_unregister(pages[1]), 0);
 }
 
+static int mallocs_left = -1; /* how many calls of malloc() succeed before one fails; -1: all succeed */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	return mallocs_left < 0 || mallocs_left-- ? __real_malloc(size) : NULL;
+}
+
+/* The record of a page is all that it needs. A library that ends the process for want of memory would end this one. */
+static void test_a_page_that_has_no_memory_is_refused(void **state)
+{
+	static uint64_t page[512] __attribute__((aligned(4096)));
+	unsigned before = fake_cuda_calls("cuMemHostRegister");
+
+	(void)state;
+	fake_cuda_order("devices=2");
+	assert_int_equal(device_cuda->set_current(0), 0);
+	mallocs_left = 0;
+	assert_int_equal(device_cuda->page_register(page, sizeof page, true), -ENOMEM);
+	assert_int_equal(fake_cuda_calls("cuMemHostRegister"), before);
+	mallocs_left = 1;
+	assert_int_equal(device_cuda->page_register(page, sizeof page, true), 0);
+	assert_int_equal(mallocs_left, 0);
+	mallocs_left = -1;
+	assert_int_equal(device_cuda->page_unregister(page), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +340,7 @@ int main(void)
 		cmocka_unit_test(test_relaxed_mode_behind_a_reset),
 		cmocka_unit_test(test_pages_are_renewed_in_relaxed_mode),
 		cmocka_unit_test(test_an_unregistered_page_is_not_renewed),
+		cmocka_unit_test(test_a_page_that_has_no_memory_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
