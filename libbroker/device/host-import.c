@@ -33,10 +33,7 @@
 
 #define CLOSED_MAX 64 /* length of the list `closed` at most */
 
-/*
- * List of the closed mappings with reserved addresses (HOST_CLOSED), oldest first, without those that a reset has
- * closed. Under host_state.lock.
- */
+/* List of the closed mappings with reserved addresses (HOST_CLOSED), oldest first. Under host_state.lock. */
 static struct host_region *closed;
 static unsigned closed_count;
 
@@ -205,6 +202,13 @@ static void closed_drop(struct host_region *region)
 	closed_count--;
 	host_region_remove(region);
 	host_region_destroy(region);
+}
+
+/* Frees the mappings that were closed first, until the list `closed` is no longer than CLOSED_MAX. */
+static void closed_trim(void)
+{
+	while (closed_count > CLOSED_MAX)
+		closed_drop(closed);
 }
 
 /*
@@ -428,8 +432,8 @@ int host_make_writable(int ordinal, void *ptr)
 
 /*
  * Closes a mapping. Unmaps its memory and keeps its addresses reserved, so that a later use of the addresses faults
- * (host-trap.h) or aborts in host_check_range(), and does not reach memory mapped there later. False: the addresses
- * could not be kept, and the region is freed. Call it under host_state.lock.
+ * (host-trap.h) or aborts in host_check_range(), and does not reach memory mapped there later. Adds the region to the
+ * list `closed`. False: the addresses could not be kept, and the region is freed. Call it under host_state.lock.
  */
 static bool mapping_end(struct host_region *region)
 {
@@ -442,6 +446,8 @@ static bool mapping_end(struct host_region *region)
 	}
 	host_region_close(region);
 	region->kind = HOST_CLOSED;
+	LL_APPEND(closed, region);
+	closed_count++;
 	return true;
 }
 
@@ -457,16 +463,16 @@ void host_mappings_end(unsigned device)
 		if (!ends || mapping_end(region))
 			i++;
 	}
+	closed_trim();
 }
 
 /* Ends one open of a mapping. If it was the last open, closes the mapping. Call it under host_state.lock. */
 static void mapping_close(struct host_region *region)
 {
-	if (--region->opens || !mapping_end(region))
+	if (--region->opens)
 		return;
-	LL_APPEND(closed, region);
-	if (++closed_count > CLOSED_MAX)
-		closed_drop(closed);
+	mapping_end(region);
+	closed_trim();
 }
 
 /*

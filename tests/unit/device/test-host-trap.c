@@ -143,14 +143,19 @@ static void test_a_use_of_closed_memory_is_reported(void **state)
 	EXPECT(opened_twice, 0, NULL);
 }
 
+static int reset(int ordinal, void *ptr)
+{
+	(void)ptr;
+	return host_reset(ordinal);
+}
+
 /* The addresses of closed mappings are bounded: the handle is opened at others each time, and the oldest come back. */
-static void closes_without_end(int in, int out)
+static void end_without_end(int in, int (*end)(int, void *))
 {
 	struct device_handle handle;
 	struct rlimit limit = { 512ul << 20, 512ul << 20 };
 	void *ptr;
 
-	(void)out;
 	start(false, 2);
 	receive(in, &handle, sizeof handle);
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
@@ -159,13 +164,26 @@ static void closes_without_end(int in, int out)
 	(void)limit;
 #endif
 	for (int i = 0; i < 10000; i++)
-		CHECK(!device->open(0, &handle, BLOCK, &ptr) && !device->close(0, ptr));
+		CHECK(!device->open(0, &handle, BLOCK, &ptr) && !end(0, ptr));
+}
+
+static void closes_without_end(int in, int out)
+{
+	(void)out;
+	end_without_end(in, device->close);
+}
+
+static void resets_without_end(int in, int out)
+{
+	(void)out;
+	end_without_end(in, reset);
 }
 
 static void test_closed_memory_takes_few_addresses(void **state)
 {
 	(void)state;
 	EXPECT(closes_without_end, 0, NULL);
+	EXPECT(resets_without_end, 0, NULL);
 }
 
 /* ---- faults that are the program's ---- */
