@@ -406,6 +406,7 @@ tests_unit_device_test_host_connection_SOURCES = tests/unit/device/test-host-con
 tests_unit_device_test_host_fault_SOURCES = tests/unit/device/test-host-fault.c $(host_harness)
 tests_unit_device_test_host_memory_vmm_SOURCES = tests/unit/device/test-host-memory-vmm.c $(host_harness)
 tests_unit_device_test_host_memory_SOURCES = tests/unit/device/test-host-memory.c $(host_harness)
+tests_unit_device_test_host_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mkdir
 tests_unit_device_test_host_module_SOURCES = tests/unit/device/test-host-module.c $(host_harness)
 tests_unit_device_test_host_module_loading_SOURCES = tests/unit/device/test-host-module-loading.c $(host_harness)
 tests_unit_device_test_host_quarantine_SOURCES = tests/unit/device/test-host-quarantine.c $(host_harness)

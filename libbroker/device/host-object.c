@@ -216,8 +216,8 @@ static int object_reserve(const struct host_region *region)
 
 /*
  * Makes the objects' directory. Returns 1, or 0 if the directory exists already. -EEXIST: a file has the path that is
- * not a directory, or another user's, or has another mode; or no directory can be made. Any user can make files in
- * /dev/shm.
+ * not a directory, or another user's, or has another mode. Any user can make files in /dev/shm. Other errors: those of
+ * mkdir(2) and chmod(2).
  */
 static int directory_make(const char *path)
 {
@@ -226,6 +226,8 @@ static int directory_make(const char *path)
 
 	if (!mkdir(path, 0700) && !chmod(path, mode))
 		return 1;
+	if (errno != EEXIST)
+		return error_set(-errno, "the directory %s cannot be made: %m", path);
 	if (lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0777) != mode)
 		return error_set(-EEXIST, "%s is not this broker's: remove it, or choose another instance name", path);
 	return 0;

@@ -126,6 +126,29 @@ static void scenario_squatted(void)
 	CHECK(!device->release(0, ptr) && !rmdir(directory));
 }
 
+static int mkdir_error; /* the errno with which mkdir() fails; 0: it does what the C library's does */
+
+int __real_mkdir(const char *path, mode_t mode);
+int __wrap_mkdir(const char *path, mode_t mode);
+
+int __wrap_mkdir(const char *path, mode_t mode)
+{
+	errno = mkdir_error;
+	return mkdir_error ? -1 : __real_mkdir(path, mode);
+}
+
+/* Nobody has its place where the machine has no room for a directory. */
+static void scenario_no_room(void)
+{
+	void *ptr;
+
+	start(true, 1);
+	mkdir_error = ENOSPC;
+	CHECK(host_keep_directory() == -ENOSPC && strstr(error_text(), directory));
+	CHECK(strstr(error_text(), strerror(ENOSPC)) && !strstr(error_text(), "another instance name"));
+	CHECK(device->allocate(0, BLOCK, EXPORT_IPC, &ptr) == -ENOSPC);
+}
+
 /* With others let in it is another mode that is right. */
 static void scenario_squatted_shared(void)
 {
@@ -169,6 +192,7 @@ static void test_directory(void **state)
 	snprintf(directory, sizeof directory, "/dev/shm%s", prefix);
 	expect_clean(scenario_squatted);
 	expect_clean(scenario_squatted_shared);
+	expect_clean(scenario_no_room);
 	expect_clean(scenario_kept);
 	expect_clean(scenario_not_kept);
 }
