@@ -79,15 +79,15 @@ uint64_t layout_bytes(const gpub_layout *layout)
 
 void layout_resize(gpub_layout *layout, uint64_t bytes)
 {
-	gpub_layout row = *layout;
-	uint64_t row_bytes;
+	gpub_layout eight = *layout;
+	uint64_t eight_bytes;
 
 	if (!layout->ndim)
 		return;
-	row.shape[0] = 1;
-	row_bytes = layout_bytes(&row);
-	if (row_bytes)
-		layout->shape[0] = bytes / row_bytes;
+	eight.shape[0] = 8; /* because one row of 4-bit elements may end within a byte, and eight rows cannot */
+	eight_bytes = layout_bytes(&eight);
+	if (eight_bytes)
+		layout->shape[0] = bytes / eight_bytes * 8 + bytes % eight_bytes * 8 / eight_bytes;
 }
 
 int layout_check(const gpub_layout *layout)

@@ -31,8 +31,8 @@ int layout_check(const gpub_layout *layout);
 uint64_t layout_bytes(const gpub_layout *layout);
 
 /*
- * Sets shape[0] to the number of whole rows that fit in `bytes` bytes, where each row takes whole bytes. Does nothing
- * for a layout without dimensions, or whose rows have no elements.
+ * Sets shape[0] to the number of whole rows that fit in `bytes` bytes (fewer than 2^61), packed as layout_bytes()
+ * counts them. Does nothing for a layout without dimensions, or whose rows have no elements.
  */
 void layout_resize(gpub_layout *layout, uint64_t bytes);
 

@@ -81,6 +81,34 @@ static void test_refused(void **state)
 	expect_refused("f32[0,4294967296,4294967296]", "2^62");
 }
 
+static void expect_resized(const char *text, uint64_t bytes, const char *resized)
+{
+	gpub_layout layout = { 0 };
+	char out[GPUB_LAYOUT_TEXT_MAX];
+
+	assert_int_equal(layout_parse(text, &layout), 0);
+	layout_resize(&layout, bytes);
+	assert_string_equal(layout_text(&layout, out), resized);
+}
+
+/* A row of three elements of 4 bits is one byte and a half. */
+static void test_resizes(void **state)
+{
+	(void)state;
+	expect_resized("f32[4,3]", 48, "float32[4,3]");
+	expect_resized("f32[4,3]", 71, "float32[5,3]");
+	expect_resized("f32[4,3]", 11, "float32[0,3]");
+	expect_resized("f32[0]", 4, "float32[1]");
+	expect_resized("f32[]", 100, "float32[]");
+	expect_resized("f32[4,0]", 100, "float32[4,0]");
+	expect_resized("f4e2m1[4,3]", 6, "float4_e2m1fn[4,3]");
+	expect_resized("f4e2m1[4,3]", 5, "float4_e2m1fn[3,3]");
+	expect_resized("f4e2m1[4,3]", 1, "float4_e2m1fn[0,3]");
+	expect_resized("f4e2m1[4,3]", 27, "float4_e2m1fn[18,3]");
+	expect_resized("f4e2m1[1]", 7, "float4_e2m1fn[14]");
+	expect_resized("u8[1]", (1ull << 61) - 1, "uint8[2305843009213693951]");
+}
+
 /* What another process wrote. */
 static void test_nonsense(void **state)
 {
@@ -183,6 +211,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_resizes),
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_the_longest_text),
 		cmocka_unit_test(test_every_text_is_read_back),
