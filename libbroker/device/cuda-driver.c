@@ -76,7 +76,7 @@ static const struct cuda_row {
 	  "driver" },
 	{ CUDA_ERROR_MPS_CONNECTION_FAILED, -EIO, "the MPS daemon does not answer: see CUDA_MPS_PIPE_DIRECTORY" },
 	{ CUDA_ERROR_MPS_RPC_FAILURE, -EIO, "the MPS daemon or its server has ended: restart this process" },
-	{ CUDA_ERROR_MPS_SERVER_NOT_READY, -EAGAIN, "the MPS server is restarting: try again" },
+	{ CUDA_ERROR_MPS_SERVER_NOT_READY, -EBUSY, "the MPS server is restarting: try again" },
 	{ CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, -EUSERS,
 	  "the MPS server takes no more clients: end some, or run this one without MPS" },
 	{ CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, -EUSERS,
