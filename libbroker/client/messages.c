@@ -151,7 +151,8 @@ static int mapping_publish(struct gpub_client *client, const struct wire_grant *
 	if (mapping_is_lost(client, mapping))
 		error = -EAGAIN;
 	else
-		error = client->leaving ? -ESTALE : mapping_add(client, mapping);
+		error = client->leaving ? error_set(-ESTALE, "the client was disconnected") :
+					  mapping_add(client, mapping);
 	if (!error)
 		record_open(client, record, grant, mapping, timeline);
 	pthread_mutex_unlock(&client->lock);
@@ -196,8 +197,7 @@ static void on_new_mapping(struct gpub_client *client, const struct wire_grant *
 		mapping_give_back(client, mapping);
 	else
 		call_closed(client, grant->mapping);
-	if (error != -ESTALE)
-		record_refuse(client, record, error);
+	record_refuse(client, record, error);
 }
 
 /*

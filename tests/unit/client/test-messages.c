@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-messages.c - a GRANT that comes again, as from the successor of a broker that ended: nothing is opened twice,
- * and no mapping that this process has is reported as closed. The broker is the other end of a socket pair.
+ * and no mapping that this process has is reported as closed. And a GRANT that comes late. The broker is the other end of a socket pair.
  */
 #include "records-harness.h"
 
@@ -13,13 +13,29 @@
 #include "client/messages.h"
 #include "common/board.h"
 #include "common/export.h"
+#include "common/sealed.h"
 #include "common/socket.h"
 
 #define OTHER  10 /* the id of a mapping that this process does not have */
 #define SERIAL 5  /* of the buffer in the harness's record */
 
 static struct board_header header;
+static struct sealed_handle handles[1];
 static int broker;
+
+/* What the device does while it opens memory; NULL: nothing. */
+static void (*while_opening)(void);
+
+static int open_memory(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+{
+	(void)ordinal;
+	(void)handle;
+	(void)size;
+	if (while_opening)
+		while_opening();
+	*ptr = memory;
+	return 0;
+}
 
 static int connected(void **state)
 {
@@ -27,18 +43,21 @@ static int connected(void **state)
 
 	if (setup(state) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -1;
+	link_init(&client->link);
 	owned_fd_take(&client->link.sock, pair[0]);
 	broker = pair[1];
 	header = (struct board_header){ .buffers = 1, .handles = 1, .devices = 1 };
 	client->board.header = &header;
 	client->board.words = &board_generation;
+	client->board.handles = handles;
+	while_opening = NULL;
 	record->mapping->size = sizeof memory;
 	return 0;
 }
 
 static int disconnected(void **state)
 {
-	owned_fd_close(&client->link.sock);
+	link_close(&client->link);
 	close(broker);
 	memset(&client->board, 0, sizeof client->board);
 	return teardown(state);
@@ -152,6 +171,49 @@ static void invariant_2_memory_that_comes_again_is_dropped(void **state)
 	record_wait_end(again, &waiter);
 }
 
+/* ---- a GRANT of a mapping that is to be opened ---- */
+
+/* The GRANT of the mapping OTHER, whose sealed handle is in the board, to a client whose device opens memory. */
+static struct wire_message grant_to_open(uint64_t request)
+{
+	static struct device opening;
+	const struct device_handle handle = { { 0 } };
+	struct wire_message message = grant_of(request, OTHER);
+	struct seal_terms terms = board_grant_terms(&header, client->session, &message.grant);
+
+	opening = fake;
+	opening.open = open_memory;
+	client->device = &opening;
+	handle_seal(&handles[0], &terms, &handle, client->key);
+	return message;
+}
+
+static void leave(void)
+{
+	client->leaving = true;
+}
+
+/* Nobody would close the mapping later: the disconnect may have closed all mappings already. */
+static void test_memory_that_a_disconnect_finds_half_open_is_closed(void **state)
+{
+	struct wire_message message;
+	struct waiter waiter;
+	uint64_t request;
+	struct record *waiting = waiting_record(&waiter, &request);
+
+	(void)state;
+	message = grant_to_open(request);
+	while_opening = leave;
+	assert_true(messages_handle(client, &message, -1));
+	assert_int_equal(fake_closed, 1);
+	expect_closed(OTHER);
+	assert_null(mapping_find(client, OTHER));
+	assert_int_equal(RECORD_STATE(atomic_load(&waiting->state)), RECORD_NONE);
+	assert_true(waiter.done);
+	assert_int_equal(waiter.error, -ESTALE);
+	assert_non_null(strstr(waiter.text, "disconnected"));
+}
+
 /* A refusal behind the answer is dropped by its number. */
 static void test_a_second_answer_is_dropped(void **state)
 {
@@ -174,6 +236,7 @@ int main(void)
 		CONNECTED(invariant_2_a_grant_of_a_mapping_that_is_here_opens_nothing),
 		CONNECTED(invariant_2_memory_that_comes_again_is_dropped),
 		CONNECTED(test_a_second_answer_is_dropped),
+		CONNECTED(test_memory_that_a_disconnect_finds_half_open_is_closed),
 	};
 
 	return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
