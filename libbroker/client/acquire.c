@@ -213,16 +213,14 @@ static int take_open(struct gpub_client *client, struct record *record, const st
 {
 	uint64_t token;
 	void *ptr = NULL;
-	int error = record_hold(record, &token);
+	int error = record_hold_growing(client, record, &token);
 
-	if (error == -EAGAIN) {
-		error = record_grow(client, record);
-		return error ? error : -EAGAIN;
-	}
-	if (error) { /* the buffer was unlinked, renamed or resized */
+	if (error == -ESTALE) { /* the buffer was unlinked, renamed or resized */
 		record_detach(client, record);
 		return -EAGAIN;
 	}
+	if (error)
+		return error;
 	error = lease_expect(record, wanted->expected, wanted->rights);
 	if (!error)
 		error = rights_ask(client, record, wanted, token);

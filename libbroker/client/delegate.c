@@ -83,17 +83,21 @@ static struct record *record_for_redeeming(struct gpub_client *client, unsigned 
 
 /*
  * Takes a lease of the record for which REDEEM number `request` was answered. -ESTALE, error message set: the buffer
- * was unlinked and retired meanwhile, or sealed, or a thread closes its mapping. Call it under client->lock.
+ * was unlinked or sealed meanwhile, or the device was reset. Call it under client->lock.
  */
 static int take(struct gpub_client *client, struct record *record, uint64_t request, gpub_lease *lease)
 {
 	unsigned rights = record->rights & ~GPUB_MINE;
 	void *ptr = record_ptr(record, rights);
 	uint64_t token;
+	int error = -ESTALE;
 
-	if (record->request != request || RECORD_STATE(atomic_load(&record->state)) != RECORD_OPEN || !ptr ||
-	    record_hold(record, &token))
-		return error_set(-ESTALE, "the ticket's buffer was unlinked, or sealed: get a new ticket");
+	if (record->request == request && RECORD_STATE(atomic_load(&record->state)) == RECORD_OPEN && ptr)
+		error = record_hold_growing(client, record, &token);
+	if (error == -ESTALE)
+		return error_set(error, "the ticket's buffer was unlinked, or sealed: get a new ticket");
+	if (error)
+		return error;
 	lease_fill(lease, client, record, ptr, rights, token);
 	return 0;
 }

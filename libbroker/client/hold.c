@@ -59,6 +59,18 @@ int record_hold_any(struct record *record, uint64_t *token)
 	return -EAGAIN;
 }
 
+int record_hold_growing(struct gpub_client *client, struct record *record, uint64_t *token)
+{
+	int error;
+
+	while ((error = record_hold(record, token)) == -EAGAIN) {
+		error = record_grow(client, record);
+		if (error)
+			break;
+	}
+	return error;
+}
+
 uint32_t hold_thread(void)
 {
 	static _Atomic uint32_t threads;

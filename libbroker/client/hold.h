@@ -109,6 +109,12 @@ static inline int record_hold(struct record *record, uint64_t *token)
 }
 
 /*
+ * As record_hold(), but adds slots to the record if all its slots are busy. Returns 0 and *token; -ESTALE if
+ * record_live() is false; or the error of record_grow(). Call it under client->lock.
+ */
+int record_hold_growing(struct gpub_client *client, struct record *record, uint64_t *token);
+
+/*
  * Whether every slot of the record is idle, or waits only for a return of an earlier buffer to land. *held: whether a
  * lease holds one of the busy slots, or a thread is returning such a lease; false: the busy slots only wait for returns
  * in stream order to land.

@@ -221,9 +221,7 @@ static int renew_redeemed(gpub_lease *lease, struct record *record, const struct
 	error = client_notice_reset(lease->client, record->ordinal);
 	if (error < 0)
 		return error;
-	do
-		error = token_current(slot, lease->token) ? record_hold(record, &token) : -ESTALE;
-	while (error == -EAGAIN && !(error = record_grow(lease->client, record)));
+	error = token_current(slot, lease->token) ? record_hold_growing(lease->client, record, &token) : -ESTALE;
 	if (error == -ESTALE)
 		return error_set(error, "the buffer of this ticket was unlinked, or its mapping closed: redeem another "
 					"ticket");

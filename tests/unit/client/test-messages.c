@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-messages.c - a GRANT that comes again, as from the successor of a broker that ended: nothing is opened twice,
- * and no mapping that this process has is reported as closed. And a GRANT that comes late. The broker is the other end of a socket pair.
+ * and no mapping that this process has is reported as closed. And a GRANT that comes late, or to a record without idle
+ * slots. The broker is the other end of a socket pair.
  */
 #include "records-harness.h"
 
@@ -11,10 +12,12 @@
 #include <unistd.h>
 
 #include "client/messages.h"
+#include "client/receiver.h"
 #include "common/board.h"
 #include "common/export.h"
 #include "common/sealed.h"
 #include "common/socket.h"
+#include "common/ticket.h"
 
 #define OTHER  10 /* the id of a mapping that this process does not have */
 #define SERIAL 5  /* of the buffer in the harness's record */
@@ -214,6 +217,37 @@ static void test_memory_that_a_disconnect_finds_half_open_is_closed(void **state
 	assert_non_null(strstr(waiter.text, "disconnected"));
 }
 
+/*
+ * A record whose mapping was lost in a reset keeps slots that wait for returns of then. A ticket that is good once
+ * would be lost if its redeemed buffer got such a record and no further slot.
+ */
+static void test_a_redeemed_buffer_gets_further_slots(void **state)
+{
+	static const struct ticket ticket = { .rights = GPUB_READ };
+	struct mapping *lost = record->mapping;
+	struct wire_message message;
+	char text[GPUB_TICKET_MAX];
+	gpub_lease lease;
+
+	(void)state;
+	for (unsigned i = 0; i < SLOTS; i++)
+		assert_int_equal(give_back_on(hold()), 0);
+	record_release(client, record, 0, NULL);
+	mapping_remove(client, lost);
+	client->devices = 1;
+	client->index_of[0] = client->ordinal_of[0] = 0;
+	assert_int_equal(receiver_init(client), 0);
+	/* the answer to the second request from now on, for the record that is free */
+	message = grant_to_open((client->next_number + 2) << RECORD_NUMBER_BITS | record->number);
+	assert_int_equal(socket_send(broker, &message, -1, 0), 0);
+	ticket_encode(&ticket, text);
+	assert_int_equal(gpub_redeem(client, text, &lease), 0);
+	assert_ptr_equal(lease.ptr, memory);
+	assert_ptr_equal(slot_at(&client->slots, token_index(lease.token))->record, record);
+	assert_int_equal(gpub_return(&lease), 0);
+	assert_int_equal(close_now(false), 0);
+}
+
 /* A refusal behind the answer is dropped by its number. */
 static void test_a_second_answer_is_dropped(void **state)
 {
@@ -237,6 +271,7 @@ int main(void)
 		CONNECTED(invariant_2_memory_that_comes_again_is_dropped),
 		CONNECTED(test_a_second_answer_is_dropped),
 		CONNECTED(test_memory_that_a_disconnect_finds_half_open_is_closed),
+		CONNECTED(test_a_redeemed_buffer_gets_further_slots),
 	};
 
 	return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
