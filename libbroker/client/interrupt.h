@@ -4,7 +4,7 @@
  *
  * A wait that may be interrupted is made in parts of INTERRUPT_MS milliseconds. A part lasts longer if the thread is
  * the reader, which looks at the time only every LOOK_US (receiver.c). Between two parts the thread calls its interrupt
- * function, while it holds no lock but perhaps a timeline's (`signalling`). Owns each thread's pointer to its function.
+ * function, while it holds no lock. Owns each thread's pointer to its function.
  */
 #ifndef GPUB_INTERRUPT_H
 #define GPUB_INTERRUPT_H
@@ -24,7 +24,7 @@ const struct timespec *interrupt_part(const struct timespec *deadline, struct ti
 
 /*
  * Calls this thread's interrupt function, if the thread has one. Returns 0, or -EINTR with the error message set if the
- * function interrupts. The caller is not the reader, and holds no lock but perhaps a timeline's (`signalling`).
+ * function interrupts. The caller is not the reader, and holds no lock, because the function may call the library.
  */
 int interrupt_ask(void);
 

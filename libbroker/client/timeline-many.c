@@ -64,6 +64,7 @@ static int members_sort(struct member *members, unsigned count)
 	return 0;
 }
 
+/* Queues the signals of members whose timelines this session writes, and which are locked. */
 static int signal_locked(struct member *members, unsigned count, void *stream)
 {
 	struct device_word words[GPUB_TIMELINES_MAX];
@@ -72,7 +73,7 @@ static int signal_locked(struct member *members, unsigned count, void *stream)
 	for (unsigned i = 0; i < count; i++) {
 		struct member *m = &members[i];
 
-		error = timeline_signal_prepare(m->lease->client, m->record, m->map, m->value);
+		error = timeline_signal_check(m->map, m->value);
 		if (error)
 			return error;
 		words[i] = (struct device_word){ .word = &m->map->writable->word, .value = m->value };
@@ -84,8 +85,8 @@ static int signal_locked(struct member *members, unsigned count, void *stream)
 }
 
 /*
- * Prepares each member's signal, for which this session may have to become the writer. Locks one timeline at a time, so
- * that a request to one broker does not delay signals on timelines of another.
+ * Prepares each member's signal, for which this session may have to become the writer. Locks one timeline at a time,
+ * because no lock may be held while a thread waits for the broker.
  */
 static int members_become_writers(struct member *members, unsigned count)
 {

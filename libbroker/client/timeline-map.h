@@ -4,8 +4,8 @@
  *
  * Records refer to a map, and timeline-maps.h finds a map by its buffer's serial. A thread that signals holds the mutex
  * `signalling` from the comparison with `signalled` until the stream operation is queued, so that two threads cannot
- * queue their values in the wrong order. The mutex is taken before client->lock, never after. Members are under
- * client->lock, unless their comment says otherwise.
+ * queue their values in the wrong order. No thread holds the mutex while it waits for the broker. The mutex is taken
+ * before client->lock, never after. Members are under client->lock, unless their comment says otherwise.
  */
 #ifndef GPUB_TIMELINE_MAP_H
 #define GPUB_TIMELINE_MAP_H

@@ -36,16 +36,12 @@ static int writer_ask(struct gpub_client *client, struct record *record, const s
 	return error;
 }
 
-int timeline_writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map)
+/* Maps the page in the file `fd` writable. Call it under map->signalling. */
+static int writer_map(struct gpub_client *client, const struct record *record, struct timeline_map *map, int fd)
 {
-	struct timeline_page *page;
-	int fd = -1, error = writer_ask(client, record, map, &fd);
+	struct timeline_page *page = timeline_page_map(fd, PROT_READ | PROT_WRITE);
+	int error;
 
-	if (error)
-		return error;
-	CRASH_POINT(writer_granted);
-	page = timeline_page_map(fd, PROT_READ | PROT_WRITE);
-	close(fd);
 	if (!page)
 		return -ENOMEM;
 	error = client->device->page_register(page, TIMELINE_PAGE_SIZE, true);
@@ -55,6 +51,23 @@ int timeline_writer_become(struct gpub_client *client, struct record *record, st
 		timeline_map_write(map, page);
 	map->ordinal = record->ordinal;
 	CRASH_POINT(writer_mapped);
+	return error;
+}
+
+/* Threads that ask at the same time all get the page. The first one maps it. */
+int timeline_writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map)
+{
+	int fd = -1, error;
+
+	pthread_mutex_unlock(&map->signalling);
+	error = writer_ask(client, record, map, &fd);
+	pthread_mutex_lock(&map->signalling);
+	if (error)
+		return error;
+	CRASH_POINT(writer_granted);
+	if (!map->writable)
+		error = writer_map(client, record, map, fd);
+	close(fd);
 	return error;
 }
 
@@ -71,8 +84,8 @@ static int signal_locked(struct gpub_client *client, struct record *record, stru
 }
 
 /*
- * May block, under map->signalling, while the stream's queue is full, or until the broker has made this session the
- * writer. Then other signals on the timeline wait, too, as they must, because their values are larger.
+ * May block, under map->signalling, while the stream's queue is full. Then other signals on the timeline wait, too, as
+ * they must, because their values are larger.
  */
 int gpub_signal_on(const gpub_lease *lease, uint64_t value, void *stream)
 {

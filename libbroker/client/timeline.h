@@ -40,23 +40,37 @@ static inline __attribute__((always_inline)) int timeline_of(const gpub_lease *l
 
 /*
  * Asks the broker to make this session the timeline's writer, and maps the page writable. Call it under
- * map->signalling, so that only one thread asks.
+ * map->signalling, which it releases while it waits for the answer, because this thread's interrupt function may be
+ * called then.
  */
 int timeline_writer_become(struct gpub_client *client, struct record *record, struct timeline_map *map);
 
-/*
- * Checks the value of a signal, and makes this session the timeline's writer if it is not. Call it under
- * map->signalling. A caller that then queues the signal keeps that mutex until map->signalled is set.
- */
-static inline int timeline_signal_prepare(struct gpub_client *client, struct record *record, struct timeline_map *map,
-					  uint64_t value)
+/* Checks the value of a signal. Call it under map->signalling. */
+static inline int timeline_signal_check(const struct timeline_map *map, uint64_t value)
 {
 	if (value > GPUB_TIMELINE_MAX || value <= map->signalled)
 		return error_set(-EINVAL, "a timeline's values grow, from 1 to 2^62 - 1: this one has reached %llu",
 				 (unsigned long long)map->signalled);
 	if (map->marked)
 		return error_set(-ECONNRESET, "the broker is gone, and this timeline has ended");
-	return map->writable ? 0 : timeline_writer_become(client, record, map);
+	return 0;
+}
+
+/*
+ * Checks the value of a signal, and makes this session the timeline's writer if it is not. Call it under
+ * map->signalling, which it releases meanwhile if this session is not the writer yet. A caller that then queues the
+ * signal keeps that mutex until map->signalled is set.
+ */
+static inline int timeline_signal_prepare(struct gpub_client *client, struct record *record, struct timeline_map *map,
+					  uint64_t value)
+{
+	int error = timeline_signal_check(map, value);
+
+	if (error || map->writable)
+		return error;
+	error = timeline_writer_become(client, record, map);
+	/* another thread may have signalled a larger value meanwhile */
+	return error ? error : timeline_signal_check(map, value);
 }
 
 /* Registers the timeline's page, mapped read-only, with the device. */

@@ -45,6 +45,32 @@ static int do_interrupt_always(const struct order *order)
 	return gpub_set_interrupt(always, NULL);
 }
 
+static const struct order *signalling; /* of the signal under way */
+static int own_signal;                  /* what the function's own signal returned */
+
+/* Lets the broker go on, and signals the same timeline, at first or before the call that it interrupts. */
+static int signal_too(void *context)
+{
+	(void)context;
+	kill(broker.pid, SIGCONT);
+	own_signal = gpub_signal_on(&lease[signalling->slot], (uint64_t)signalling->size, work);
+	return 0;
+}
+
+/* order.value: what it signals; order.size: what its function signals. answer.value: what the timeline reaches. */
+static int do_signal_twice(const struct order *order)
+{
+	int error;
+
+	signalling = order;
+	gpub_set_interrupt(signal_too, NULL);
+	error = gpub_signal_on(&lease[order->slot], order->value, work);
+	gpub_set_interrupt(stop_is_there, NULL);
+	if (own_signal || gpub_stream_sync(work) || gpub_timeline(&lease[order->slot], &step_value))
+		return -EPROTO;
+	return error;
+}
+
 static int do_connect_again(const struct order *order)
 {
 	gpub_client *other;
@@ -203,6 +229,23 @@ static void test_device(void)
 	POINT(!ask(&a, do_sync), "and the stream goes on");
 }
 
+/* The first signal waits for the broker, which is to make the session the writer. Meanwhile the function signals. */
+static void test_signal(void)
+{
+	ask(&a, do_create, .name = "y", .flags = GPUB_TIMELINE);
+	ask(&a, do_create, .name = "z", .flags = GPUB_TIMELINE);
+	ask(&a, do_acquire, .name = "y", .slot = 2);
+	ask(&a, do_acquire, .name = "z", .slot = 3);
+	stop_child(broker.pid);
+	POINT(!ask(&a, do_signal_twice, .slot = 2, .value = 2, .size = 1) && a.last.value == 2,
+	      "a function may signal the timeline that its call is about to signal");
+	stop_child(broker.pid);
+	POINT(ask(&a, do_signal_twice, .slot = 3, .value = 1, .size = 2) == -EINVAL && a.last.value == 2,
+	      "after a larger value of the function the call's own is refused");
+	ask(&a, do_return, .slot = 2);
+	ask(&a, do_return, .slot = 3);
+}
+
 /* A disconnect that is cut short would be a death. */
 static void test_disconnect(void)
 {
@@ -233,6 +276,7 @@ int main(void)
 	test_memory();
 	test_drain();
 	test_device();
+	test_signal();
 	test_disconnect();
 	test_stopped_broker();
 	end();
