@@ -93,6 +93,7 @@ unit_tests = \
 	tests/unit/broker/test-workers \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
+	tests/unit/client/test-fork \
 	tests/unit/client/test-lease \
 	tests/unit/client/test-call \
 	tests/unit/client/test-receiver \

@@ -15,7 +15,8 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpub_client *open_clients;
 static _Atomic(struct client_guard *) last_guard; /* guard of the client that this process, or its parent, made last */
-static const struct device *last_device; /* the kind of device that this process or its parent used last; NULL: none */
+/* indexed by kind: the kind of device, if this process or its parent has used it; else NULL */
+static const struct device *used_devices[DEVICE_KINDS];
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 
 int client_check_process(void)
@@ -44,8 +45,8 @@ static void after_fork_parent(void)
 }
 
 /*
- * In the child: closes the device's descriptors, then the clients' sockets, so that the child has no descriptor of the
- * device when the broker sees a socket hang up. Closes the device's descriptors also after a disconnect, because a
+ * In the child: closes the devices' descriptors, then the clients' sockets, so that the child has no descriptor of a
+ * device when the broker sees a socket hang up. Closes the devices' descriptors also after a disconnect, because a
  * mapping that failed to close is still granted.
  */
 static void after_fork_child(void)
@@ -54,8 +55,9 @@ static void after_fork_child(void)
 	struct gpub_client *client;
 
 	CRASH_POINT(fork_child);
-	if (last_device)
-		last_device->child_after_fork();
+	for (int kind = 0; kind < DEVICE_KINDS; kind++)
+		if (used_devices[kind])
+			used_devices[kind]->child_after_fork();
 	CRASH_POINT(fork_child_device);
 	for (client = open_clients; client; client = client->next) {
 		link_close(&client->link);
@@ -91,7 +93,7 @@ void fork_guard(struct gpub_client *client)
 void fork_guard_device(const struct device *device)
 {
 	pthread_mutex_lock(&list_lock);
-	last_device = device;
+	used_devices[device->kind] = device;
 	pthread_mutex_unlock(&list_lock);
 }
 
