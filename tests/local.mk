@@ -91,6 +91,7 @@ unit_tests = \
 	tests/unit/broker/test-why \
 	tests/unit/broker/test-why-circles \
 	tests/unit/broker/test-workers \
+	tests/unit/client/test-cache \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
 	tests/unit/client/test-fork \
@@ -392,6 +393,7 @@ tests_unit_client_test_slot_arena_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=wiped_map
 
 # Unit tests of a client with one record, without a broker.
 records_harness = tests/unit/client/records-harness.c tests/unit/client/records-harness.h
+tests_unit_client_test_cache_SOURCES = tests/unit/client/test-cache.c $(records_harness)
 tests_unit_client_test_close_SOURCES = tests/unit/client/test-close.c $(records_harness)
 tests_unit_client_test_lease_SOURCES = tests/unit/client/test-lease.c $(records_harness)
 tests_unit_client_test_records_SOURCES = tests/unit/client/test-records.c $(records_harness)

@@ -213,7 +213,7 @@ static struct mapping *wanted_next(struct gpub_client *client, uint64_t pass)
 
 /*
  * Closes each mapping of client->wanted whose close need not wait. True: another one may become such a mapping when
- * returns in stream order land.
+ * returns in stream order land, or a thread that uses it now has done so.
  */
 static bool close_wanted(struct gpub_client *client)
 {
@@ -222,10 +222,10 @@ static bool close_wanted(struct gpub_client *client)
 	bool again = false, quiesced;
 
 	while ((mapping = wanted_next(client, pass))) {
-		if (mapping->closing || mapping->syncing || is_awaited(mapping))
-			continue;
 		quiesced = mapping_is_quiesced(mapping);
-		again |= mapping_close(client, mapping, CLOSE_IF_QUIESCED) == -EBUSY && quiesced;
+		/* a close would wait while mapping->syncing is set */
+		again |= (mapping->syncing || is_awaited(mapping) ||
+			  mapping_close(client, mapping, CLOSE_IF_QUIESCED) == -EBUSY) && quiesced;
 	}
 	return again;
 }
