@@ -2,6 +2,8 @@
 /* waits.c - see waits.h */
 #include "waits.h"
 
+#include <utlist.h>
+
 #include "client.h"
 #include "common/error.h"
 #include "send.h"
@@ -76,8 +78,22 @@ static bool records_report(const struct gpub_client *client, bool first, struct 
 }
 
 /*
- * Sets `more` in the last message if a first wait of a timeline is left out, because then the broker cannot tell
- * whether this process is stuck.
+ * Whether a stream waits for a timeline to which no record refers any more: a mapping may be closed before the waits
+ * end that were queued by its leases. Call it under client->lock.
+ */
+static bool waits_unreported(const struct gpub_client *client)
+{
+	const struct timeline_map *map;
+
+	DL_FOREACH2(client->timelines.unused, map, unused_next)
+		if (timeline_wait_parked(map))
+			return true;
+	return false;
+}
+
+/*
+ * Sets `more` in the last message, perhaps behind empty ones, if a first wait of a timeline is left out, because then
+ * the broker cannot tell whether this process is stuck.
  */
 void waits_report(struct gpub_client *client)
 {
@@ -86,10 +102,13 @@ void waits_report(struct gpub_client *client)
 
 	answer_grow(&answer);
 	pthread_mutex_lock(&client->lock);
-	if (!records_report(client, true, &answer))
+	if (!records_report(client, true, &answer) || waits_unreported(client)) {
+		while (answer_grow(&answer))
+			;
 		answer.message[WIRE_WAITS_ANSWER - 1].waits.more = 1;
-	else
+	} else {
 		records_report(client, false, &answer);
+	}
 	pthread_mutex_unlock(&client->lock);
 	if (!link_check(&client->link))
 		call_send_many(client, answer.message, answer.messages);

@@ -73,6 +73,18 @@ static int do_other_signal(const struct order *order)
 	return error ? error : gpub_stream_sync(other);
 }
 
+static int do_other_wait(const struct order *order)
+{
+	return gpub_wait_on(&lease[order->slot], order->value, other);
+}
+
+static int do_other_return(const struct order *order)
+{
+	int error = gpub_return_on(&lease[order->slot], other);
+
+	return error ? error : gpub_stream_sync(other);
+}
+
 static void test_a_signal_from_another_stream(void)
 {
 	begin();
@@ -86,6 +98,32 @@ static void test_a_signal_from_another_stream(void)
 	ask(&b, do_signal, .slot = 1, .value = 4);
 	POINT(!ask(&a, do_sync) && says(0, "", "Nothing waits.\n"), "then nothing waits");
 	end();
+}
+
+/*
+ * The mapping is closed while a stream of the process waits for the timeline of a buffer in it: memory of this export
+ * closes without a wait, once its leases have landed.
+ */
+static void test_a_wait_for_a_buffer_that_is_closed(void)
+{
+	setenv("GPUBROKER_EXPORT", "vmm", 1);
+	begin();
+	ask(&a, do_other_stream);
+	ask(&a, do_wait, .slot = 2, .value = 4);
+	ask(&a, do_signal, .slot = 0, .value = 4);
+	ask(&a, do_other_return, .slot = 2);
+	POINT(!ask(&a, do_trim) && SOON(status_counter(&broker, "mappings_closed") == 1),
+	      "a stream waits for the timeline of a buffer that is closed");
+	ask(&a, do_other_wait, .slot = 1, .value = 4);
+	ask(&b, do_wait, .slot = 0, .value = 4);
+	POINT(why("") == 0 && !strstr(answer, "deadlock"),
+	      "two that wait for each other, of which one waits for a third, too, are no deadlock");
+	ask(&c, do_signal, .slot = 2, .value = 4);
+	POINT(!ask(&b, do_sync), "as the third one shows, which goes on");
+	ask(&b, do_signal, .slot = 1, .value = 4);
+	ask(&a, do_sync);
+	end();
+	unsetenv("GPUBROKER_EXPORT");
 }
 
 /* ---- more waits than an answer has room for ---- */
@@ -228,6 +266,7 @@ int main(void)
 	harness_begin("deadlocks", 240);
 	test_circle();
 	test_a_signal_from_another_stream();
+	test_a_wait_for_a_buffer_that_is_closed();
 	test_more_waits_than_fit();
 	test_drains_with_a_time_limit();
 	test_a_drain_of_ones_own();
