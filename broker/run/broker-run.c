@@ -164,7 +164,7 @@ static void on_child(struct run *run)
 
 	reap(run);
 	first = children_judge(&run->children);
-	workers_mps_child(&run->mps, &run->children, first);
+	workers_mps_child(&run->mps, &run->children, first && (run->children.running || run->joined.running));
 	if (first && run->options.kill_on_failure)
 		children_end_others(&run->children);
 	end_if_done(run);

@@ -43,7 +43,7 @@ static void say_without(const struct workers_mps *mps, const char *why)
 /* Logs that, if the first failed worker had a fault in a kernel, CUDA calls of the other workers fail, too. */
 static void say_shared_fate(const struct workers_mps *mps, const struct children *children)
 {
-	if (run_hints(mps->options) && children->running && mps->plan == MPS_OWN)
+	if (run_hints(mps->options) && mps->plan == MPS_OWN)
 		log_say("if worker %u died in a kernel, the CUDA calls of the others fail from now on, with "
 			"CUDA_ERROR_ILLEGAL_ADDRESS as a rule: they share an MPS server",
 			children->first);
@@ -128,12 +128,12 @@ void workers_mps_ended(struct workers_mps *mps, pid_t pid)
 	mps_daemon_ended(&mps->daemon, pid);
 }
 
-void workers_mps_child(struct workers_mps *mps, const struct children *children, bool first_failure)
+void workers_mps_child(struct workers_mps *mps, const struct children *children, bool others_run)
 {
 	if (mps_daemon_lost(&mps->daemon))
 		log_say("the MPS daemon of this job was ended: the CUDA calls of its workers fail, with "
 			"CUDA_ERROR_MPS_RPC_FAILURE");
-	if (first_failure)
+	if (others_run)
 		say_shared_fate(mps, children);
 }
 

@@ -56,10 +56,10 @@ void workers_mps_ended(struct workers_mps *mps, pid_t pid);
 
 /*
  * Called when a child of this process has ended. Logs the end of the job's own MPS daemon, if workers_mps_stop() did
- * not cause it. first_failure: the job's first worker has failed; logs what that may mean for the other workers of the
- * same MPS server.
+ * not cause it. others_run: the job's first worker has failed, and others run, perhaps as children of other processes
+ * (--join); logs what the failure may mean for them, because they have the same MPS server.
  */
-void workers_mps_child(struct workers_mps *mps, const struct children *children, bool first_failure);
+void workers_mps_child(struct workers_mps *mps, const struct children *children, bool others_run);
 
 /* Asks the job's own MPS daemon to end. */
 void workers_mps_stop(struct workers_mps *mps);

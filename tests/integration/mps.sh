@@ -200,6 +200,21 @@ check "a job begins" starts '[ "$GPUBROKER_RANK" != 1 ] || kill -KILL $$; exec s
 wait "$job"
 check "a worker that is killed: what the others see is said" grep -q 'if worker 1 died in a kernel, .* CUDA_ERROR_ILLEGAL_ADDRESS' err
 
+# joins RANK COMMAND...: one of the two processes of a job that a launcher starts; only the first one has a broker
+joins() {
+	PMIX_NAMESPACE=mps-$$ OMPI_COMM_WORLD_LOCAL_RANK=$1 OMPI_COMM_WORLD_LOCAL_SIZE=2 timeout -k 5 60 \
+		"$run" --join --device cuda --mps yes --name "mps-$$" -- "${@:2}" >"out.$1" 2>"err.$1" </dev/null &
+}
+rm -f log/* started.* go
+joins 0 bash -c 'kill -KILL $$'
+job=$!
+joins 1 bash -c 'touch started.1; while [ ! -e go ]; do sleep 0.1; done'
+other=$!
+check "also where the others are no children of the first process" \
+	eval 'soon [ -e started.1 ] && soon grep -q "if worker 0 died in a kernel, .* CUDA_ERROR_ILLEGAL_ADDRESS" err.0'
+touch go
+wait "$other" "$job"
+
 check "a job begins" starts 'exec sleep 1'
 kill -USR1 "$(keeper)"
 sleep 0.3
