@@ -230,8 +230,8 @@ static int mapping_new(struct registry *registry, struct allocation *allocation,
 	place = places_take(&registry->handles);
 	if (place < 0) {
 		error = error_set(-ENOSPC,
-				  "the board's %u handle places are all in use: close mappings (gpub_trim), or start "
-				  "the broker with a larger board",
+				  "the broker has room for %u mappings, and has as many: close some (gpub_trim), or "
+				  "start it with more ('mappings' of broker-run(1) or brokerd.conf(5))",
 				  registry->handles.count);
 		goto refund;
 	}

@@ -52,7 +52,7 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 no_handles:
 	places_deinit(&registry->words);
 no_memory:
-	return error_set(-ENOMEM, "no memory for a registry of %u buffers: configure fewer", buffers);
+	return error_set(-ENOMEM, "no memory for the tables of %u buffers: configure fewer", buffers);
 }
 
 bool registry_empty(const struct registry *registry)
@@ -143,8 +143,8 @@ static int buffer_new(struct registry *registry, const struct buffer_spec *spec,
 		goto free_buffer;
 	place = places_take(&registry->words);
 	if (place < 0) {
-		error = error_set(-EDQUOT, "the board holds %u buffers and is full: unlink some, or start the "
-					   "broker with a larger one",
+		error = error_set(-EDQUOT, "the broker has room for %u buffers, and has as many: unlink some, or start "
+					   "it with more ('buffers' of broker-run(1) or brokerd.conf(5))",
 				  registry->words.count);
 		goto refund;
 	}

@@ -99,7 +99,7 @@ late() {
 check "a device that is not there: exit 125, no worker runs" late 'no device 1' -b x=1M@1 -- touch ran
 check "a buffer larger than the device: exit 125, no worker runs" late 'larger than the whole device' -b x=900G -- touch ran
 GPUB_HOST_MEMORY=1M check "buffers that are too much together: exit 125, no worker runs" late . -b x=1M -b y=1M -- touch ran
-check "more buffers than --buffers: exit 125, no worker runs" late 'the board holds 2 buffers' --buffers 2 -b x=1 -b y=1 -b z=1 -- touch ran
+check "more buffers than --buffers: exit 125, no worker runs" late 'the broker has room for 2 buffers.*start it with more' --buffers 2 -b x=1 -b y=1 -b z=1 -- touch ran
 GPUB_HOST_MEMORY=lots check "a device that does not start: exit 125, no worker runs" late 'not a size' -- touch ran
 if [ ! -e "$top_builddir/kernels/kernels.fatbin" ]; then
 	check "--device cuda in a build without: exit 125" exits 125 --device cuda -- touch ran
