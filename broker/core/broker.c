@@ -393,15 +393,19 @@ static void listener_end(struct broker *broker)
 /* Begins the shares of users, the writing of the status file, and the checks of the broker's names. */
 static int names_watched(struct broker *broker)
 {
+	struct names *names = &broker->core->names;
 	int error;
 
 	shares_begin(broker);
 	status_start(broker);
-	names_watch(&broker->core->names, look_at_status, broker);
-	names_watch(&broker->core->names, look_at_memory, broker);
-	error = names_begin(&broker->core->names, broker);
+	names_watch(names, look_at_status, broker);
+	names_path(names, SHM_DIR "%s", broker->status->name);
+	names_watch(names, look_at_memory, broker);
+	if (broker->device->names_restore)
+		names_path(names, SHM_DIR "%s.mem", broker->status->name);
+	error = names_begin(names, broker);
 	if (error)
-		names_end(&broker->core->names);
+		names_end(names);
 	return error;
 }
 

@@ -4,6 +4,10 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "broker/base/context.h"
 #include "broker/base/events.h"
@@ -11,7 +15,8 @@
 
 #define LOOK_MS 500
 
-static void look_at(struct names *names, unsigned which)
+/* Checks a name. Returns true if it was made again, or cannot be: then it is to be checked once more. */
+static bool look_at(struct names *names, unsigned which)
 {
 	char text[EVENT_TEXT_MAX] = "";
 	struct broker_event event = { .kind = EVENT_NAME_RESTORED, .text = text };
@@ -23,25 +28,74 @@ static void look_at(struct names *names, unsigned which)
 	if (result > 0 || (lost && !names->list[which].lost))
 		event_happened(names->broker, &event);
 	names->list[which].lost = lost;
+	return result;
 }
 
+/*
+ * Watches the file that has the path now. The file's removal and renaming change its attributes or move it; IN_DELETE
+ * is the removal of a file in it, if it is a directory, because the removal of an open directory is no event of its
+ * own. Each watch ends with its first event, so nobody can wake the broker more often than the timer.
+ */
+static bool watch(const struct names *names, const char *path)
+{
+	return inotify_add_watch(names->inotify, path, IN_ATTRIB | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF |
+						       IN_DONT_FOLLOW | IN_ONESHOT) >= 0;
+}
+
+/* Watches the paths before it checks the names, so that no removal between the two is missed. */
 static void on_time(evutil_socket_t fd, short what, void *argument)
 {
 	struct names *names = argument;
+	bool again = false;
 
 	(void)fd;
 	(void)what;
+	for (unsigned i = 0; i < names->path_count; i++)
+		again |= !watch(names, names->paths[i]);
 	for (unsigned i = 0; i < names->count; i++)
-		look_at(names, i);
+		again |= look_at(names, i);
+	if (!again)
+		event_del(names->timer);
+}
+
+static int look_later(const struct names *names)
+{
+	const struct timeval pause = { .tv_usec = LOOK_MS * 1000 };
+
+	return event_add(names->timer, &pause);
+}
+
+/* Who removes one name is likely to remove more, so the names are checked a little later. */
+static void on_change(evutil_socket_t fd, short what, void *argument)
+{
+	const struct names *names = argument;
+	char events[4096];
+
+	(void)what;
+	/* without memory for the timer, the unread events have this called again */
+	if (event_pending(names->timer, EV_TIMEOUT, NULL) || !look_later(names))
+		(void)!read(fd, events, sizeof events);
+}
+
+/* Without an inotify instance or memory for it, no path can be watched, so the timer does not end. */
+static void inotify_begin(struct names *names, struct event_base *base)
+{
+	names->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (names->inotify < 0)
+		return;
+	names->change = event_new(base, names->inotify, EV_READ | EV_PERSIST, on_change, names);
+	if (names->change && !event_add(names->change, NULL))
+		return;
+	close(names->inotify);
+	names->inotify = -1;
 }
 
 int names_begin(struct names *names, struct broker *broker)
 {
-	const struct timeval pause = { .tv_usec = LOOK_MS * 1000 };
-
 	names->broker = broker;
+	inotify_begin(names, broker->base);
 	names->timer = event_new(broker->base, -1, EV_PERSIST, on_time, names);
-	return names->timer && !event_add(names->timer, &pause) ? 0 : error_set(-ENOMEM, "the broker is out of memory");
+	return names->timer && !look_later(names) ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 
 void names_watch(struct names *names, names_look *look, void *context)
@@ -51,9 +105,24 @@ void names_watch(struct names *names, names_look *look, void *context)
 	names->list[names->count++].context = context;
 }
 
+void names_path(struct names *names, const char *format, ...)
+{
+	va_list arguments;
+
+	assert(names->path_count < NAMES_PATHS);
+	va_start(arguments, format);
+	vsnprintf(names->paths[names->path_count++], NAMES_PATH_SIZE, format, arguments);
+	va_end(arguments);
+}
+
 void names_end(struct names *names)
 {
 	if (names->timer)
 		event_free(names->timer);
-	names->timer = NULL;
+	if (names->change)
+		event_free(names->change);
+	if (names->inotify >= 0)
+		close(names->inotify);
+	names->timer = names->change = NULL;
+	names->inotify = -1;
 }

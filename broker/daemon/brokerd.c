@@ -257,6 +257,20 @@ static int look_at_socket(void *context, char text[EVENT_TEXT_MAX])
 	return result;
 }
 
+static void watch_socket(struct service *service)
+{
+	struct names *names = &service->core.names;
+	const char *path = service->socket.path;
+
+	names_watch(names, look_at_socket, service);
+	if (service->socket.file.st_ino)
+		names_path(names, "%s", path);
+	if (service->socket.lock < 0)
+		return;
+	names_path(names, "%s.lock", path);
+	names_path(names, "%.*s", (int)(strrchr(path, '/') - path + 1), path);
+}
+
 static void say_ready(struct service *service)
 {
 	const struct board_header *board = service->broker.board->header;
@@ -278,7 +292,7 @@ static int serve(struct service *service)
 	if (error)
 		return error;
 	say_ready(service);
-	names_watch(&service->core.names, look_at_socket, service);
+	watch_socket(service);
 	broker_loop(&service->broker);
 	log_note("stopped: %llu session%s; %s", (unsigned long long)service->broker.counters.sessions_opened,
 		 PLURAL(service->broker.counters.sessions_opened), control_account(&service->broker, account));

@@ -353,8 +353,11 @@ static int run_broker(struct run *run)
 	}
 	say_device(run);
 	names_watch(&run->core.names, look_at_socket, run);
-	if (run->joined.job)
+	private_socket_watch(&run->socket, &run->core.names);
+	if (run->joined.job) {
 		names_watch(&run->core.names, look_at_join, run);
+		private_socket_watch(&run->joined.socket, &run->core.names);
+	}
 	if (prepare_workers(run))
 		fail(run, error_text());
 	/* workers may have ended before SIGCHLD could be received */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/core/names.h"
 #include "common/error.h"
 #include "common/socket.h"
 
@@ -66,6 +67,13 @@ void private_socket_undo(struct private_socket *socket, int former)
 	socket->fd = former;
 	/* all zeroes, because no path leads to the former socket any more */
 	memset(&socket->own, 0, sizeof socket->own);
+}
+
+void private_socket_watch(const struct private_socket *socket, struct names *names)
+{
+	names_path(names, "%s", socket->path);
+	names_path(names, "%s/lock", socket->directory.path);
+	names_path(names, "%s", socket->directory.path);
 }
 
 void private_socket_remove(struct private_socket *socket)

@@ -13,6 +13,8 @@
 
 #include "broker/status/leftovers.h"
 
+struct names;
+
 struct private_socket {
 	struct leftovers_directory directory;
 	char        path[LEFTOVERS_PATH_SIZE + sizeof "/socket"];
@@ -39,6 +41,9 @@ int private_socket_restore(struct private_socket *socket, int *former);
  * later private_socket_restore() tries again.
  */
 void private_socket_undo(struct private_socket *socket, int former);
+
+/* Has `names` (core/names.h) watch the socket, its directory and the directory's lock. */
+void private_socket_watch(const struct private_socket *socket, struct names *names);
 
 /* Closes the socket, and removes its file and its directory. Does nothing if there is no socket. */
 void private_socket_remove(struct private_socket *socket);

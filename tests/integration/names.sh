@@ -35,6 +35,19 @@ same() { # PATH INODE: the path leads to another file than that
 again() { # PATH INODE
 	soon same "$1" "$2"
 }
+# sleeps: none of the broker's threads wakes for a while, so no timer finds what is removed next
+woken() {
+	cat "/proc/${broker:-$job}/task"/*/status | sed -n 's/^voluntary_ctxt_switches:\t//p'
+}
+rests() {
+	local before
+	before=$(woken)
+	sleep 0.7
+	[ "$(woken)" = "$before" ]
+}
+sleeps() {
+	soon rests
+}
 has_event() { # KIND TEXT: in the ring of the events, not only in the log
 	"$ctl" events --json "$name" 2>ctl.err | grep "\"$1\"" | grep -qF -- "$2"
 }
@@ -61,6 +74,7 @@ ends() { # STATUS
 }
 
 begin -b u=64K
+check "a broker without work does not wake" sleeps
 check "the socket is not in XDG_RUNTIME_DIR, which the last logout removes" eval '[[ $directory = /tmp/gpubroker-$name.?????? ]]'
 check "the directory is locked, so that systemd-tmpfiles leaves it alone" eval '! flock -n "$directory" true'
 inode=$(stat -c %i "$status_file")
@@ -72,22 +86,35 @@ check "the log says so, too" grep -q "^broker-run: somebody removed a name of th
 check "nobody takes the new one for a dead broker's" eval '"$run" -q --device host -- true && test -e "$status_file"'
 
 inode=$(stat -c %i "$directory/socket")
+sleeps
 rm "$directory/socket"
 check "the socket is there again" again "$directory/socket" "$inode"
 check "and serves" serves a
 inode=$(stat -c %i "$directory")
+sleeps
 rm -r "$directory"
 check "the whole directory is there again" again "$directory" "$inode"
 check "and serves" soon serves b
 check "its mode is as it was" [ "$(stat -c %a "$directory" "$directory/socket" | tr '\n' ' ')" = "700 600 " ]
 check "it is locked again" eval '! flock -n "$directory" true && "$run" -q --device host -- true && test -e "$directory/socket"'
+sleeps
 rm "$directory/lock"
 check "so is the lock alone" soon test -e "$directory/lock"
 check "with the directory" soon eval '! flock -n "$directory" true && [ -S "$directory/socket" ]'
+sleeps
+mv "$directory" "$directory.moved"
+check "so is a directory that was renamed" soon serves moved
+rm -r "$directory.moved"
+sleeps
 rm "$directory/socket" && ln -s /dev/null "$directory/socket"
 check "a link in the socket's place is not followed" soon test -S "$directory/socket"
 
 inode=$(stat -c %i "$status_file.mem")
+sleeps
+rm -r "$status_file.mem"
+check "the memory's directory is there again" again "$status_file.mem" "$inode"
+inode=$(stat -c %i "$status_file.mem")
+sleeps
 find "$status_file"* -depth -delete && rm -r "$directory"
 check "a logout takes all at once: all of it is there again" eval 'again "$status_file.mem" "$inode" && soon serves c && soon "$show" "$name" >out 2>err.show'
 check "what a program maps it maps still" eval '"$show" "$name" >out && grep -q "kept" out && [ ! -e go ]'
@@ -97,6 +124,17 @@ check "new buffers do not get memory without a name" eval 'GPUBROKER=$address "$
 	GPUBROKER=$address "$client" acquire v acquire w unlink v unlink w >client.out 2>client.err'
 check "the job ends as always" eval 'ends 0 && grep -q "balanced$" err && ! grep -q NOT err'
 check "nothing is left" test -z "$(find /dev/shm /tmp -maxdepth 1 -name "gpubroker?$name*")"
+
+# in a user namespace that has no inotify instances
+without_inotify() {
+	unshare -Ur sh -c 'echo 0 >/proc/sys/user/max_inotify_instances && exec "$@"' sh "$@"
+}
+if without_inotify true 2>/dev/null; then
+	check "without an inotify instance, a name is made again, too" without_inotify "$run" -q --device host --name "$name" -- \
+		sh -c 'sleep 0.7; rm "$0" && for i in $(seq 100); do [ ! -e "$0" ] || exit 0; sleep 0.1; done; exit 1' "$status_file"
+else
+	skip "without an inotify instance, a name is made again, too" "this user may not make a user namespace"
+fi
 
 # in a mount namespace where nobody can write /tmp, but for this script's directory
 without_tmp() {
@@ -167,12 +205,14 @@ start || echo "Bail out! no broker: $(cat err)"
 address=unix:$socket
 mode=$(stat -c %a "$socket")
 inode=$(stat -c %i "$socket")
+check "a brokerd without work does not wake" sleeps
 rm "$socket" "$socket.lock"
 check "brokerd's socket is there again" again "$socket" "$inode"
 check "with its mode and its lock" eval '[ "$(stat -c %a "$socket")" = "$mode" ] && [ -e "$socket.lock" ]'
 check "and serves" serves a
 check "another brokerd for that socket is refused" eval '! timeout -k 5 20 "$brokerd" -c brokerd.conf --instance "$name-2" >out 2>second.err &&
 	grep -q "another brokerd serves $socket" second.err'
+sleeps
 rm -r gpubroker
 check "so is its directory" soon serves b
 check "an event says so" has_event name-restored "$socket"
