@@ -89,15 +89,19 @@ static struct event *listener_event(struct broker *broker, int listener)
 int broker_listen(struct broker *broker, int listener, int former)
 {
 	struct pollfd waiting = { .fd = former, .events = POLLIN };
-	struct event *event = listener_event(broker, listener);
+	struct event *event;
 
+	/* the connections that wait in the former socket would end with it */
+	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1 && connections_accept(broker, former); i++)
+		continue;
+	if (poll(&waiting, 1, 0) == 1)
+		return error_set(-EAGAIN, "the socket was removed, and is made again when the connections that wait "
+					  "in it can be accepted");
+	event = listener_event(broker, listener);
 	if (!event)
 		return -ENOMEM; /* the event of the former socket stays */
 	event_free(broker->connections->listener);
 	broker->connections->listener = event;
-	/* accepts the pending connections of the former socket; the close ends those that could not be accepted */
-	for (int i = 0; i < SOMAXCONN && poll(&waiting, 1, 0) == 1; i++)
-		connections_accept(broker, former);
 	close(former);
 	return 1;
 }

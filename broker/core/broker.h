@@ -114,7 +114,8 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 
 /*
  * Replaces the listening socket `former`, whose path was removed, by `listener`, and closes `former`. Sessions stay
- * connected. Returns 1, or -ENOMEM with the error message set, and then the broker still listens on `former`.
+ * connected. Returns 1, or a negative errno with the error message set, and then the broker still listens on `former`;
+ * -EAGAIN: connections wait in `former` that cannot be accepted now.
  */
 int broker_listen(struct broker *broker, int listener, int former);
 

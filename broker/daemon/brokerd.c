@@ -47,7 +47,7 @@ struct service {
 	struct event          *watchdog;
 	bool                   stopping;     /* on_stop() was called */
 	bool                   left;         /* true: brokerd ends though memory is still in use */
-	/* the last brokerd_socket_restore() failed, such as when the socket was removed and cannot be made again */
+	/* the socket was removed, and the last try to make it again failed */
 	bool                   deaf;
 	bool                   reload_again; /* SIGHUP was received during a reading: the file may have changed */
 };
@@ -247,13 +247,13 @@ static int look_at_socket(void *context, char text[EVENT_TEXT_MAX])
 	struct service *service = context;
 	int former, result = brokerd_socket_restore(&service->socket, service->config, &former);
 
-	service->deaf = result < 0;
-	if (result <= 0)
-		return result;
-	snprintf(text, EVENT_TEXT_MAX, "%s", service->socket.path);
-	result = broker_listen(&service->broker, service->socket.fd, former);
-	if (result < 0)
-		brokerd_socket_undo(&service->socket, former);
+	if (result > 0) {
+		snprintf(text, EVENT_TEXT_MAX, "%s", service->socket.path);
+		result = broker_listen(&service->broker, service->socket.fd, former);
+		if (result < 0)
+			brokerd_socket_undo(&service->socket, former);
+	}
+	service->deaf = result < 0 && !leftovers_leads_to(service->socket.path, &service->socket.file);
 	return result;
 }
 

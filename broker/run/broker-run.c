@@ -84,14 +84,15 @@ static int look_at_socket(void *context, char text[EVENT_TEXT_MAX])
 	struct run *run = context;
 	int former, result = private_socket_restore(&run->socket, &former);
 
-	run->deaf = result < 0;
-	if (result <= 0)
-		return result;
-	snprintf(text, EVENT_TEXT_MAX, "%s%s", run->socket.path,
-		 workers_mps_owns(&run->mps) ? " (the sockets of the MPS daemon in its directory stay lost)" : "");
-	result = broker_listen(&run->broker, run->socket.fd, former);
-	if (result < 0)
-		private_socket_undo(&run->socket, former);
+	if (result > 0) {
+		snprintf(text, EVENT_TEXT_MAX, "%s%s", run->socket.path,
+			 workers_mps_owns(&run->mps) ? " (the sockets of the MPS daemon in its directory stay lost)" :
+						       "");
+		result = broker_listen(&run->broker, run->socket.fd, former);
+		if (result < 0)
+			private_socket_undo(&run->socket, former);
+	}
+	run->deaf = result < 0 && !leftovers_leads_to(run->socket.path, &run->socket.own);
 	return result;
 }
 

@@ -322,14 +322,18 @@ int joined_restore(struct joined *joined)
 
 	if (result <= 0)
 		return result;
-	result = arriving_begin(joined);
-	if (result) { /* without an event for the new socket, the former socket and its event stay */
+	/* the connections that wait in the former socket would end with it */
+	for (unsigned i = 0; i < joined->job->size && poll(&waiting, 1, 0) == 1; i++)
+		on_arrival(waiting.fd, EV_READ, joined);
+	if (poll(&waiting, 1, 0) == 1)
+		result = error_set(-EAGAIN, "the socket was removed, and is made again when the connections that wait "
+					    "in it can be accepted");
+	else
+		result = arriving_begin(joined);
+	if (result) { /* the former socket and its event stay */
 		private_socket_undo(&joined->socket, waiting.fd);
 		return result;
 	}
-	/* accepts the connections that wait in the queue of the former socket */
-	for (unsigned i = 0; i < joined->job->size && poll(&waiting, 1, 0) == 1; i++)
-		on_arrival(waiting.fd, EV_READ, joined);
 	close(waiting.fd);
 	return 1;
 }

@@ -77,22 +77,29 @@ static bool has_enough(const struct broker *broker)
 	return !broker->several_users && broker->sessions->arrived >= AHEAD;
 }
 
-void connections_accept(struct broker *broker, int listener)
+bool connections_accept(struct broker *broker, int listener)
 {
-	if (discard_is_behind(broker->discard))
-		return accepting_pause(broker, &behind_for);
+	bool accepted = false;
+
+	if (discard_is_behind(broker->discard)) {
+		accepting_pause(broker, &behind_for);
+		return false;
+	}
 	for (int i = 0; i < ACCEPTS && !has_enough(broker); i++) {
 		int fd = connection_accept(broker, listener);
 
 		if (fd >= 0) {
 			connection_take(broker, fd);
+			accepted = true;
 		} else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) {
 			log_line("connections wait: no descriptors are left (raise the limit, ulimit -n)");
-			return accepting_pause(broker, &retry_after);
+			accepting_pause(broker, &retry_after);
+			break;
 		} else if (fd != -EINTR && fd != -ECONNABORTED) {
-			return;
+			break;
 		}
 	}
+	return accepted;
 }
 
 int connections_init(struct broker *broker)

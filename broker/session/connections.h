@@ -11,6 +11,8 @@
 #ifndef GPUB_CONNECTIONS_H
 #define GPUB_CONNECTIONS_H
 
+#include <stdbool.h>
+
 #include <event2/event.h>
 
 struct broker;
@@ -25,7 +27,7 @@ struct connections {
 int connections_init(struct broker *broker);    /* returns 0 or -ENOMEM */
 void connections_deinit(struct broker *broker); /* does nothing if connections_init() was not called */
 
-/* Accepts a few of the connections that wait in the listening socket. */
-void connections_accept(struct broker *broker, int listener);
+/* Accepts a few of the connections that wait in the listening socket. Returns false if it accepts none. */
+bool connections_accept(struct broker *broker, int listener);
 
 #endif

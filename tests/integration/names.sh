@@ -216,11 +216,15 @@ sleeps
 rm -r gpubroker
 check "so is its directory" soon serves b
 check "an event says so" has_event name-restored "$socket"
+sleeps
 rm -r gpubroker && touch gpubroker
 check "where it cannot be, the log says so" soon grep -q "brokerd: .*$work/gpubroker" err
 check "and an event" soon has_event name-lost "$work/gpubroker"
 rm gpubroker
 check "it is there again when it can be" soon serves c
+sleeps
+chmod 777 gpubroker
+check "where others may write its directory, the log says so" soon grep -q "users other than the broker's may write" err
 check "the end is as always" stops TERM 0
 check "nothing is left" test -z "$(find /dev/shm "$work" -name "gpubroker*$name*")$(ls gpubroker)"
 plan

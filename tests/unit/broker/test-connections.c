@@ -447,6 +447,20 @@ static void invariant_5_refused_connections_do_not_flood_the_log(void **state)
 
 /* ---- one user alone ---- */
 
+/* A socket in place of the broker's is not taken while connections wait in the broker's. */
+static void replace_socket(void)
+{
+	char path[64];
+	int other;
+
+	snprintf(path, sizeof path, "/tmp/gpub-unit-other.%d", (int)getpid());
+	other = socket_listen(path, 0600);
+	assert_true(other >= 0);
+	assert_int_equal(broker_listen(&broker, other, core.listener), -EAGAIN);
+	close(other);
+	unlink(path);
+}
+
 /* Nobody else waits behind the connections that are too many: they stay in the socket, and none is refused. */
 static void test_where_there_is_one_user_connections_wait_in_the_socket(void **state)
 {
@@ -458,6 +472,7 @@ static void test_where_there_is_one_user_connections_wait_in_the_socket(void **s
 		one_pass();
 	assert_int_equal(broker.sessions->arrived, AHEAD);
 	assert_int_equal(broker.counters.sessions_refused, 0);
+	replace_socket();
 	set_rate_of(geteuid(), QUOTA_NONE);
 	for (int i = 0; i < 2 * AHEAD; i++) {
 		assert_int_equal(receive_message(socks[i]).type, WIRE_CHALLENGE);
