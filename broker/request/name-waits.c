@@ -223,6 +223,25 @@ void name_waits_wake(struct broker *broker, const char *name)
 		wake_until(broker->waiting, queue, queue->waits->prev);
 }
 
+/* Returns true if the wait is a question for a generation above a number that no buffer of the name has reached yet. */
+static bool is_too_early(const struct name_wait *wait)
+{
+	const struct buffer *buffer = registry_find(wait->wait.broker->registry, wait->name);
+
+	return wait->wait.kind == &newer_kind && buffer && buffer->serial <= wait->newer.generation;
+}
+
+/* Has the first wait of the queue go on: moves it behind all others, where it is not to be answered. */
+static void wait_on(struct waiting *waiting, struct name_wait *wait)
+{
+	struct name_queue *queue = wait->queue;
+
+	if (queue->last == wait)
+		wake_until(waiting, queue, NULL);
+	DL_DELETE(queue->waits, wait);
+	DL_APPEND(queue->waits, wait);
+}
+
 bool name_waits_take(struct broker *broker, const char *name, struct name_woken *woken)
 {
 	struct name_queue *queue = queue_find(broker->waiting, name);
@@ -230,6 +249,11 @@ bool name_waits_take(struct broker *broker, const char *name, struct name_woken 
 
 	if (!wait)
 		return false;
+	if (is_too_early(wait)) {
+		wait_on(broker->waiting, wait);
+		*woken = (struct name_woken){ 0 };
+		return true;
+	}
 	*woken = (struct name_woken){ .session = wait_listener(&wait->wait),
 				      .request = wait->wait.key.request,
 				      .since = wait->wait.began,

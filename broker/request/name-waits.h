@@ -32,7 +32,8 @@ int name_wait_newer(struct broker *broker, uint64_t session, uint64_t request, c
 
 /* A copy of a wait that was taken out of its queue to be answered. */
 struct name_woken {
-	struct session *session; /* the session to answer; NULL: it has ended or is disconnected, and gets no answer */
+	/* the session to answer; NULL: it has ended or is disconnected, or its wait goes on, and it gets no answer */
+	struct session *session;
 	uint64_t        request;
 	uint64_t        since; /* time when the request was received: now_ns(CLOCK_MONOTONIC) */
 	bool            is_newer; /* the request is a NEWER; else an ACQUIRE */
@@ -49,8 +50,8 @@ struct name_woken {
 void name_waits_wake(struct broker *broker, const char *name);
 
 /*
- * Takes the oldest wait for the name that is to be answered out of its queue, into *woken. Returns false if there is
- * none.
+ * Takes the oldest wait for the name that is to be answered out of its queue, into *woken. A NEWER whose generation is
+ * not reached yet stays in the queue, as the last wait. Returns false if there is none.
  */
 bool name_waits_take(struct broker *broker, const char *name, struct name_woken *woken);
 

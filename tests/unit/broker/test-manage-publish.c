@@ -299,6 +299,35 @@ static void test_a_question_that_cannot_wait_is_answered_at_once(void **state)
 	part(&owner);
 }
 
+/* A create answers only who asked for less than its generation; who asked for more waits on. */
+static void test_a_question_for_a_far_generation_waits_until_it_is_reached(void **state)
+{
+	struct peer owner = join_as(OWNER), other = join_as(OWNER);
+	struct wire_message message;
+	uint64_t serial;
+
+	(void)state;
+	create_with_mode(&owner, "a", 0600);
+	serial = registry_find(broker.registry, "a")->serial;
+	message = newer_than("a", serial + 1, -1);
+	say(other.sock, &message);
+	EXPECT_SOON(broker.waiting->count == 1);
+	message = newer_than("a", serial, -1);
+	say(other.sock, &message);
+	EXPECT_SOON(broker.waiting->count == 2);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	create_with_mode(&owner, "a", 0600);
+	assert_int_equal(receive_message(other.sock).info.generation, serial + 1);
+	run_passes();
+	assert_int_equal(received_already(other.sock, &message), 0);
+	assert_int_equal(broker.waiting->count, 1);
+	expect_done(&owner, WIRE_UNLINK, "a");
+	create_with_mode(&owner, "a", 0600);
+	assert_int_equal(receive_message(other.sock).info.generation, serial + 2);
+	part(&owner);
+	part(&other);
+}
+
 /* None is made any more: as an acquire, the question must not keep a client until the broker ends. */
 static void test_a_stopping_broker_lets_nobody_wait(void **state)
 {
@@ -334,6 +363,7 @@ int main(void)
 		ON(test_a_writer_under_an_earlier_name_is_in_the_way),
 		ON(test_a_buffer_is_not_born_sealed),
 		ON(test_a_question_that_cannot_wait_is_answered_at_once),
+		ON(test_a_question_for_a_far_generation_waits_until_it_is_reached),
 		ON(test_a_stopping_broker_lets_nobody_wait),
 	};
 

@@ -191,6 +191,14 @@ static void wait_for_newer(unsigned i, uint64_t request, const char *name, uint6
 	assert_int_equal(name_wait_newer(&broker, sessions[i].id, request, &newer), 0);
 }
 
+/* Unlinks the buffer, gives its name to another one, and wakes those who wait for the name. */
+static void make_newer(const char *name)
+{
+	registry_unlink(broker.registry, registry_find(broker.registry, name));
+	make_live(name);
+	waking_name(&broker, name);
+}
+
 static void test_a_question_is_answered_when_the_name_is_anothers(void **state)
 {
 	struct buffer *buffer = make_live("a"), *next = make_live("next");
@@ -229,7 +237,7 @@ static void test_a_question_expires_once_and_in_time(void **state)
 	refused = expect_answer(0, WIRE_REFUSED, 10).refused;
 	assert_int_equal(refused.error, -ETIMEDOUT);
 	assert_non_null(strstr(refused.text, "no newer buffer 'a' appeared within 100 ms"));
-	waking_name(&broker, "a");
+	make_newer("a");
 	expect_silence(0);
 	expect_answer(1, WIRE_INFO, 11);
 }
@@ -263,7 +271,7 @@ static void invariant_5_who_asks_again_waits_for_the_next(void **state)
 	/* those that are left wait in the order in which they came, and the first is not passed over */
 	wait_for_newer(1, 11, "a", generation, -1);
 	forget(0);
-	waking_name(&broker, "a");
+	make_newer("a");
 	expect_answer(1, WIRE_INFO, 11);
 	assert_null(broker.waiting->names);
 }
