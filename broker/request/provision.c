@@ -46,8 +46,11 @@ static void expire(void *context)
 {
 	struct provision *provision = context;
 
-	provision->done(provision, -ENOMEM, "the device has no memory for this buffer, and none came back in time: "
-					    "unlink buffers, return leases, or ask for less");
+	if (provision->broker->stopping)
+		provision->done(provision, -ECONNREFUSED, "the broker is stopping: no memory is made any more");
+	else
+		provision->done(provision, -ENOMEM, "the device has no memory for this buffer, and none came back in "
+						    "time: unlink buffers, return leases, or ask for less");
 }
 
 static void submit(struct provision *provision);

@@ -450,6 +450,29 @@ static void test_a_create_that_may_not_wait_is_undone(void **state)
 	part(&peer);
 }
 
+/* It says so, and not that there was no memory in time. */
+static void test_a_stopping_broker_refuses_a_create_that_waits(void **state)
+{
+	struct wire_message message = named(WIRE_CREATE, 1, "first");
+	struct peer peer = join();
+
+	(void)state;
+	message.create.size = 160u << 20;
+	assert_int_equal(answer_to(&peer, &message).type, WIRE_DONE);
+	message = named(WIRE_CREATE, 2, "waits");
+	message.create.size = 160u << 20;
+	message.create.timeout_ms = -1;
+	say(peer.sock, &message);
+	EXPECT_SOON(broker.waiting->count == 1);
+	broker_stop(&broker, NULL, NULL);
+	message = receive_message(peer.sock);
+	assert_int_equal(message.request, 2);
+	assert_int_equal(message.refused.error, -ECONNREFUSED);
+	assert_non_null(strstr(message.refused.text, "stopping"));
+	assert_int_equal(event_last(EVENT_CREATE_REFUSED)->error, -ECONNREFUSED);
+	part(&peer);
+}
+
 /* The memory that was made for it goes back. */
 static void test_a_create_without_addresses_is_undone(void **state)
 {
@@ -566,6 +589,7 @@ int main(void)
 		ON(test_a_create_over_a_quota_is_undone),
 		ON(test_a_create_without_descriptors_is_undone),
 		ON(test_a_create_that_may_not_wait_is_undone),
+		ON(test_a_stopping_broker_refuses_a_create_that_waits),
 		ON(test_a_create_without_addresses_is_undone),
 		ON(test_a_session_gets_one_answer),
 		ON(test_the_status_is_written_before_the_answer),
