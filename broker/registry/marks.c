@@ -16,8 +16,7 @@ static void look_later(struct marks *marks, unsigned ms)
 {
 	struct timeval pause = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 
-	marks->soon = ms == MARKS_FIRST_MS;
-	evtimer_add(marks->timer, &pause);
+	marks->soon = !event_add(marks->timer, &pause) && ms == MARKS_FIRST_MS;
 }
 
 static void look(struct broker *broker)
@@ -54,7 +53,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 int marks_init(struct broker *broker)
 {
 	broker->marks->broker = broker;
-	broker->marks->timer = evtimer_new(broker->base, on_timer, broker);
+	broker->marks->timer = event_new(broker->base, -1, EV_PERSIST, on_timer, broker);
 	return broker->marks->timer ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 

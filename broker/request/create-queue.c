@@ -65,11 +65,12 @@ static struct create_queue *queue_find(const struct broker *broker, unsigned dev
 
 /* ---- looking for memory that was freed outside the broker ---- */
 
-static void look_later(struct create_waits *waits)
+/* Sets the timer's interval. Returns -1 if there is no memory; a timer that runs needs none. */
+static int look_every(struct create_waits *waits)
 {
 	struct timeval pause = { .tv_sec = waits->pause_ms / 1000, .tv_usec = waits->pause_ms % 1000 * 1000 };
 
-	evtimer_add(waits->look, &pause);
+	return event_add(waits->look, &pause);
 }
 
 static void looked(struct job *job)
@@ -83,7 +84,7 @@ static void looked(struct job *job)
 	waits->asked = false;
 	waits->pause_ms = 2 * waits->pause_ms < LOOK_MAX_MS ? 2 * waits->pause_ms : LOOK_MAX_MS;
 	if (waits->look)
-		look_later(waits);
+		look_every(waits);
 	create_wake(broker, waits->device);
 	broker_changed(broker); /* a stopping broker checks whether it is done, and this job may have been its last */
 }
@@ -99,10 +100,8 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	if (!job) {
-		look_later(waits);
+	if (!job)
 		return;
-	}
 	job->kind = JOB_ROOM;
 	job->device = waits->device;
 	job->uid = geteuid();
@@ -110,6 +109,12 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
 	job->context = waits->broker;
 	waits->asked = true;
 	workers_submit(waits->broker->workers, job);
+}
+
+static void look_end(struct create_waits *waits)
+{
+	event_free(waits->look);
+	waits->look = NULL;
 }
 
 /*
@@ -125,17 +130,13 @@ static int look_begin(struct broker *broker, unsigned device)
 	waits->broker = broker;
 	waits->device = device;
 	waits->pause_ms = LOOK_MS;
-	waits->look = evtimer_new(broker->base, on_look, waits);
+	waits->look = event_new(broker->base, -1, EV_PERSIST, on_look, waits);
 	if (!waits->look)
 		return -1;
-	look_later(waits);
-	return 0;
-}
-
-static void look_end(struct create_waits *waits)
-{
-	event_free(waits->look);
-	waits->look = NULL;
+	if (!look_every(waits))
+		return 0;
+	look_end(waits);
+	return -1;
 }
 
 /* ---- the queues ---- */

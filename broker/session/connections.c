@@ -38,8 +38,8 @@ static void on_retry(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	if (event_add(broker->connections->listener, NULL))
-		event_add(broker->connections->retry, &retry_after);
+	if (!event_add(broker->connections->listener, NULL))
+		event_del(broker->connections->retry);
 }
 
 /* Begins a session on the connection, or refuses the connection. The session takes over the reserved descriptor. */
@@ -105,7 +105,7 @@ bool connections_accept(struct broker *broker, int listener)
 int connections_init(struct broker *broker)
 {
 	broker->connections->reserved = -1;
-	broker->connections->retry = evtimer_new(broker->base, on_retry, broker);
+	broker->connections->retry = event_new(broker->base, -1, EV_PERSIST, on_retry, broker);
 	return broker->connections->retry ? 0 : error_set(-ENOMEM, "the broker is out of memory");
 }
 

@@ -212,19 +212,19 @@ void fair_drop(struct fair_entry *entry)
 	entry->waits = false;
 }
 
-static void refill_after(struct fair_queue *queue, double seconds)
+static int refill_after(struct fair_queue *queue, double seconds)
 {
 	struct timeval after = { .tv_sec = (time_t)seconds };
 
 	after.tv_usec = (suseconds_t)((seconds - (double)after.tv_sec) * 1e6) + 1;
-	evtimer_add(queue->refill, &after);
+	return evtimer_add(queue->refill, &after);
 }
 
 /*
  * Sets the timer to the time when the first of the late users has a token. Sets it to 1 ms from now if that is later,
- * so that the loop wakes less often.
+ * so that the loop wakes less often. Returns -1 if there is no memory for the timer.
  */
-static void refill_plan(struct fair_queue *queue)
+static int refill_plan(struct fair_queue *queue)
 {
 	struct rr_user *waiting;
 	double soonest = -1;
@@ -239,8 +239,7 @@ static void refill_plan(struct fair_queue *queue)
 		wait = wait < 0.001 ? 0.001 : wait;
 		soonest = soonest < 0 || wait < soonest ? wait : soonest;
 	}
-	if (soonest >= 0)
-		refill_after(queue, soonest);
+	return soonest >= 0 ? refill_after(queue, soonest) : 0;
 }
 
 void fair_pass_begin(struct fair_queue *queue)
@@ -299,8 +298,8 @@ struct fair_entry *fair_pass_next(struct fair_queue *queue)
 
 bool fair_pass_end(struct fair_queue *queue)
 {
-	refill_plan(queue);
-	return queue->more;
+	/* without a timer the loop must not sleep, because nothing would wake it */
+	return refill_plan(queue) || queue->more;
 }
 
 /* Callback of the timer `refill`. Does nothing, because the timer only has to wake the loop. */

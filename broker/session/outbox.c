@@ -104,6 +104,13 @@ static void on_writable(evutil_socket_t sock, short what, void *argument)
 	box->owner.room(box->owner.context);
 }
 
+/* Has on_writable() called when the peer has read. Without memory for this, nothing would be sent any more. */
+static void watch(struct outbox *box)
+{
+	if (event_add(box->writing, NULL))
+		failed(box, "the broker is out of memory");
+}
+
 /* Relies on POLLOUT, which the kernel reports when at most a quarter of the socket's buffer is used. */
 bool outbox_has_room(struct outbox *box)
 {
@@ -112,7 +119,7 @@ bool outbox_has_room(struct outbox *box)
 	if (!box->first && poll(&p, 1, 0) == 1)
 		return true;
 	box->wanted = true;
-	event_add(box->writing, NULL);
+	watch(box);
 	return false;
 }
 
@@ -195,7 +202,7 @@ static void enqueue(struct outbox *box, const struct wire_message *message, int 
 	DL_APPEND(box->first, out);
 	box->count++;
 	box->descriptors += descriptor >= 0;
-	event_add(box->writing, NULL);
+	watch(box);
 }
 
 static void answering(const struct outbox *box)

@@ -189,12 +189,16 @@ static void begin_discarding(struct session *session)
 	broker_changed(session->broker);
 }
 
-/* Sets a timer to read again, because a packet that discard_admits() left in the socket makes no new event. */
+/*
+ * Sets a timer to read again, because a packet that discard_admits() left in the socket makes no new event. If there is
+ * no memory for the timer, reads again in the next pass.
+ */
 static void discard_later(struct session *session)
 {
 	static const struct timeval pause = { .tv_usec = 100000 };
 
-	event_add(session->reading, &pause);
+	if (event_add(session->reading, &pause))
+		session_wait(session);
 }
 
 /*

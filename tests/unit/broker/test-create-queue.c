@@ -4,7 +4,7 @@
  * and one that waits for others is passed.
  *
  * A broker with a real loop and device threads, but without sessions. What a device has is what the test writes into
- * the broker's tables: when it is asked, it has no more.
+ * the broker's tables, and what it answers when it is asked: that it has no more, unless told.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,19 +14,22 @@
 #include <cmocka.h>
 
 #include "broker/core/broker.h"
+#include "failing.h"
 
 #define ALICE 4001
 #define BOB   4002
 #define MUCH  (1ull << 40)
 
-static int no_room(int ordinal, uint64_t *bytes)
+static _Atomic uint64_t device_room; /* what the device says that it has */
+
+static int tell_room(int ordinal, uint64_t *bytes)
 {
 	(void)ordinal;
-	*bytes = 0;
+	*bytes = device_room;
 	return 0;
 }
 
-static const struct device fake = { .room = no_room };
+static const struct device fake = { .room = tell_room };
 static struct broker broker;
 static struct core parts;
 static char story[64]; /* what the hooks were told, in order: r1 e2 ... */
@@ -35,6 +38,7 @@ static int setup(void **state)
 {
 	(void)state;
 	story[0] = 0;
+	device_room = 0;
 	memset(&parts, 0, sizeof parts);
 	broker_join(&broker, &parts);
 	parts.pool.usages = &parts.memory.usages;
@@ -249,6 +253,34 @@ static void invariant_5_others_are_woken_once_when_many_are_dropped(void **state
 	assert_int_equal(broker.creates->wakes, wakes + 1);
 }
 
+/* A create that nobody would wake is refused. The device is asked again also if there was no memory for the timer. */
+static void test_without_memory_the_device_is_asked_all_the_same(void **state)
+{
+	struct allocation allocation = { .span = 10, .slab.kind.owner = ALICE };
+	struct create_wait *wait;
+	char who[] = "1";
+	bool failed = true;
+	int error;
+
+	(void)state;
+	for (unsigned calls = 0; failed; calls++) {
+		fail_after(calls);
+		error = create_wait(&broker, &allocation, (struct wait_key){ ALICE, 1 }, -1, &hooks, who, &wait);
+		failed = fail_ended();
+		assert_true(failed || !error);
+		assert_int_equal(broker.waiting->count, !error);
+		if (failed && !error)
+			create_wait_over(wait);
+	}
+	fail_after(1); /* behind the job */
+	loop_for(200);
+	assert_true(fail_ended());
+	device_room = 10;
+	loop_for(500);
+	expect_story("r1 ");
+	create_wait_over(wait);
+}
+
 /* ---- what cannot be satisfied ---- */
 
 /* As long as there is not enough memory, no create is tried: a try is a call of the device, and may evict. */
@@ -380,6 +412,7 @@ int main(void)
 		ON(test_expiry_while_trying_waits_for_the_outcome),
 		ON(test_forgotten_creates_expire),
 		ON(invariant_5_others_are_woken_once_when_many_are_dropped),
+		ON(test_without_memory_the_device_is_asked_all_the_same),
 		ON(test_no_create_is_tried_without_enough_memory),
 		ON(test_who_waits_for_others_is_passed),
 		ON(test_who_waits_for_its_own_user_is_not_passed),

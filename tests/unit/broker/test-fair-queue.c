@@ -5,6 +5,7 @@
  *
  * Counted in passes and messages: only the rate is a matter of time. session-harness.h is the world.
  */
+#include "failing.h"
 #include "session-harness.h"
 
 #include <errno.h>
@@ -406,6 +407,29 @@ static void test_a_late_one_is_woken(void **state)
 	part(&slow);
 }
 
+/* Without memory for that timer the loop does not sleep. */
+static void test_without_a_timer_the_loop_does_not_sleep(void **state)
+{
+	struct peer slow;
+
+	(void)state;
+	set_rate(1);
+	slow = join_as(FLOODER);
+	assert_int_equal(send_numbered(&slow, 1, 2), 2);
+	finish();
+	fair_pass_begin(broker.queue);
+	assert_null(fair_pass_next(broker.queue));
+	fail_after(0);
+	assert_true(fair_pass_end(broker.queue));
+	assert_true(fail_ended());
+	fair_pass_begin(broker.queue);
+	assert_null(fair_pass_next(broker.queue));
+	assert_false(fair_pass_end(broker.queue));
+	set_rate(QUOTA_NONE);
+	finish();
+	part(&slow);
+}
+
 /* ---- reload ---- */
 
 static void test_a_rate_that_is_lifted_lets_all_through(void **state)
@@ -649,6 +673,7 @@ int main(void)
 		ON(invariant_5_a_debt_outlives_the_sessions_of_its_user),
 		ON(invariant_5_sessions_share_their_users_rate),
 		ON(test_a_late_one_is_woken),
+		ON(test_without_a_timer_the_loop_does_not_sleep),
 		ON(test_a_rate_that_is_lifted_lets_all_through),
 		ON(test_a_rate_that_is_set_holds_from_then_on),
 		ON(test_no_debt_is_left_of_a_time_without_a_rate),
