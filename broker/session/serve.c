@@ -240,7 +240,7 @@ static void session_serve(evutil_socket_t fd, short what, void *argument)
 	if (session->place.ending)
 		session_end_mappings(session);
 	else if (session->fd < 0)
-		return;
+		session_prove_again(session);
 	else if (session->state == SESSION_ARRIVED)
 		greeting_begin(session, session_serve);
 	else if (session->state == SESSION_DISCONNECTED)

@@ -199,8 +199,6 @@ static void session_end(struct session *session)
 #define PAUSE_US     10000
 #define PAUSE_MAX_US 5000000
 
-static const char no_memory[] = "the broker is out of memory to ask the device";
-
 static void ask(struct session *session);
 
 static void on_again(evutil_socket_t fd, short what, void *argument)
@@ -210,9 +208,15 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 	ask(argument);
 }
 
+void session_prove_again(struct session *session)
+{
+	if (session->proof.at_once)
+		ask(session);
+}
+
 /*
- * Called when no device can prove that the work of a dead session has ended, or the broker has no memory to ask: ends
- * everything of the session but its mappings, which stay.
+ * Called when no device can prove that the work of a dead session has ended: ends everything of the session but its
+ * mappings, which stay.
  */
 static void session_unproven(struct session *session, const char *text)
 {
@@ -226,8 +230,8 @@ static void session_unproven(struct session *session, const char *text)
 }
 
 /*
- * Sets the timer by which the devices are asked again. If there is no memory for the timer, nobody would ask, so the
- * death counts as not proved.
+ * Sets the timer by which the devices are asked again. If there is no memory for the timer, puts the session into the
+ * fair queue, so that they are asked in the next pass of the loop.
  */
 static void ask_later(struct session *session)
 {
@@ -239,8 +243,11 @@ static void ask_later(struct session *session)
 			       &(struct broker_event){ .kind = EVENT_TEARDOWN, .actor = SESSION_PARTY(session) });
 	if (proof->asked > SOON)
 		proof->pause_us = 2 * proof->pause_us < PAUSE_MAX_US ? 2 * proof->pause_us : PAUSE_MAX_US;
-	if (evtimer_add(proof->again, &pause))
-		session_unproven(session, no_memory);
+	if (!proof->again)
+		proof->again = evtimer_new(session->broker->base, on_again, session);
+	proof->at_once = !proof->again || evtimer_add(proof->again, &pause);
+	if (proof->at_once)
+		session_wait(session);
 }
 
 static void on_answer(struct job *job)
@@ -260,6 +267,7 @@ static void ask(struct session *session)
 {
 	struct job *job = calloc(1, sizeof *job);
 
+	session->proof.at_once = false;
 	if (!job) {
 		ask_later(session);
 		return;
@@ -284,11 +292,7 @@ void session_prove(struct session *session)
 	proof->pause_us = PAUSE_US;
 	proof->since_ms = event_clock();
 	tracked_changed(session->broker->tracking, &session->tracked);
-	proof->again = evtimer_new(session->broker->base, on_again, session);
-	if (proof->again)
-		ask(session);
-	else
-		session_unproven(session, no_memory);
+	ask(session);
 }
 
 /* ---- hang-up and death ---- */

@@ -28,10 +28,15 @@ void session_on_death(evutil_socket_t fd, short what, void *session);
 
 /*
  * Asks the devices whether they are done with the session's process, which is dead and whose socket has hung up. Asks
- * again until they are, and then ends the session. If they cannot tell, or the broker has no memory to ask, ends
- * everything of the session but its mappings. A second call does nothing.
+ * again until they are, and then ends the session. If they cannot tell, ends everything of the session but its
+ * mappings. A second call does nothing.
  */
 void session_prove(struct session *session);
+
+/*
+ * Asks the devices again, if there was no memory for the timer of the next question. For serve.c.
+ */
+void session_prove_again(struct session *session);
 
 /*
  * Does the work in session->due, within the user's share. If work is left, puts the session into its user's queue and

@@ -53,7 +53,8 @@ struct proof {
 	unsigned         asked;    /* number of questions to the devices so far that have not proved the death */
 	unsigned         pause_us; /* pause before the next question, in microseconds */
 	uint64_t         since_ms; /* time of the first question, in milliseconds since 1970 */
-	struct event    *again;    /* timer for the next question */
+	struct event    *again;    /* timer for the next question; NULL: none was needed yet */
+	bool             at_once;  /* there was no memory for the timer: the next pass of the loop asks */
 };
 
 /* Says whether the client has answered what its streams wait for (INQUIRE, request/inquiry.h). */
