@@ -299,7 +299,8 @@ static int serve(struct service *service)
 	balanced = broker_balanced(&service->broker);
 	broker_deinit(&service->broker);
 	if (!balanced && !service->left)
-		return error_set(-EIO, "the account is not balanced: that is a bug in the broker, report it");
+		return error_set(-EIO, "the account is not balanced: a device did not free memory, as an event says, "
+				       "or it is a bug in the broker: report it");
 	if (service->deaf)
 		return error_set(-ENOENT, "the socket %s was removed while brokerd served, and could not be made again",
 				 service->socket.path);

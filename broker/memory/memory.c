@@ -39,6 +39,17 @@ static void keep_or_evict(struct memory *memory, struct allocation *allocation)
 }
 
 /*
+ * Has memory freed that nothing can touch. It counts as memory on its way back to the device (pool.h), and no more as
+ * its user's.
+ */
+static void release(struct memory *memory, struct allocation *allocation)
+{
+	allocation->state = ALLOCATION_FREEING;
+	allocation->usage->made -= allocation->span;
+	memory->orders.release(memory->orders.context, allocation);
+}
+
+/*
  * Has the last chunk of an allocation freed. The device's queue keeps the order, so a chunk is freed before its
  * allocation.
  */
@@ -47,8 +58,7 @@ static void chunk_release(struct memory *memory, struct allocation *allocation, 
 	DL_DELETE2(allocation->chunks, chunk, chunk_prev, chunk_next);
 	allocation->chunk_count--;
 	allocation->size -= chunk->span;
-	chunk->state = ALLOCATION_FREEING;
-	memory->orders.release(memory->orders.context, chunk);
+	release(memory, chunk);
 }
 
 void memory_decide_free(struct memory *memory, struct allocation *allocation)
@@ -63,11 +73,10 @@ void memory_decide_free(struct memory *memory, struct allocation *allocation)
 	withdraw(memory, allocation);
 	if (allocation->busy) /* a job of the device or a growth is under way, at whose end this is called again */
 		return;
-	allocation->state = ALLOCATION_FREEING;
 	usage_left(&memory->usages, &allocation->leaving);
 	while (allocation->chunks)
 		chunk_release(memory, allocation, allocation->chunks->chunk_prev);
-	memory->orders.release(memory->orders.context, allocation);
+	release(memory, allocation);
 }
 
 void memory_evict(struct memory *memory, struct allocation *allocation)
@@ -183,7 +192,6 @@ static void allocation_drop(struct memory *memory, struct allocation *allocation
 	addresses_give(&memory->addresses, allocation->address, allocation->reserved);
 	allocation->address = 0;
 	usage_left(&memory->usages, &allocation->leaving);
-	allocation->usage->made -= allocation_is_made(allocation) ? allocation->span : 0;
 	usage_drop(&memory->usages, allocation->usage);
 	allocation->usage = NULL;
 	charge_release(&allocation->descriptors, memory->accounting);
@@ -319,8 +327,7 @@ void memory_not_grown(struct memory *memory, struct allocation *chunk)
 {
 	if (chunk->job) { /* the chunk has memory, which no client was sent */
 		memory_ready(memory, chunk);
-		chunk->state = ALLOCATION_FREEING;
-		memory->orders.release(memory->orders.context, chunk);
+		release(memory, chunk);
 		return;
 	}
 	allocation_drop(memory, chunk);

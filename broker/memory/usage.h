@@ -42,7 +42,8 @@ _Static_assert(sizeof(struct usage_key) == 8, "keys are compared as bytes: no pa
 struct usage {
 	struct usage_key key;
 	unsigned         holds;   /* number of the user's allocations on the device */
-	uint64_t         made;    /* bytes of the allocations that the device has made, idle ones included */
+	/* bytes of the allocations that the device has made, idle ones included, without those that are being freed */
+	uint64_t         made;
 	uint64_t         leaving; /* bytes of evicted memory that is mapped and counted as available (struct leaving) */
 	uint64_t         bytes[SPARE_KINDS];  /* bytes of spare memory, by kind */
 	struct spare    *spares[SPARE_KINDS]; /* lists of spare memory by kind, the oldest first */

@@ -30,6 +30,12 @@ static bool must_be_freed(struct broker *broker, struct job *job)
 	return true;
 }
 
+static void count_freed(struct counters *counters, uint64_t bytes)
+{
+	counters->allocations_freed++;
+	counters->bytes_freed += bytes;
+}
+
 static void release_done(struct job *job)
 {
 	struct broker *broker = job->context;
@@ -41,11 +47,11 @@ static void release_done(struct job *job)
 	CRASH_POINT(release_done);
 	if (must_be_freed(broker, job))
 		return;
-	/* memory that a device fails to free is lost for the life of the broker */
+	/* memory that a device fails to free is lost for the life of the broker, whose account shows that */
 	if (job->error)
 		pool_device_failed(broker, job, "free", "");
-	broker->counters.allocations_freed++;
-	broker->counters.bytes_freed += job->span;
+	else
+		count_freed(&broker->counters, job->span);
 	allocation->job = job;
 	buffers = registry_released(broker->registry, allocation);
 	CRASH_POINT(released);

@@ -5,6 +5,10 @@
  */
 #include "session-harness.h"
 
+#include <errno.h>
+
+#include "device/host.h"
+
 #define ROUNDS 20
 
 static struct wire_message drain_of(const char *name)
@@ -51,6 +55,30 @@ static void test_a_drain_of_a_large_buffer_is_answered_when_its_memory_is_freed(
 	part(&peer);
 }
 
+/* It is lost: the account says so, and no more counts as free. */
+static void test_memory_that_the_device_does_not_free_is_not_counted_as_freed(void **state)
+{
+	struct peer peer = join();
+	uint64_t room;
+	void *memory;
+
+	(void)state;
+	expect_done(&peer, WIRE_CREATE, "lost");
+	memory = registry_find(broker.registry, "lost")->allocation->ptr;
+	room = broker.pool->device[0].room;
+	host_fail_next(HOST_RELEASE, 1, EIO);
+	expect_done(&peer, WIRE_UNLINK, "lost");
+	EXPECT_SOON(events_of(EVENT_DEVICE_FAILED));
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	assert_int_equal(broker.counters.bytes_freed, 0);
+	assert_int_equal(broker.pool->device[0].room, room);
+	assert_false(broker_balanced(&broker));
+	assert_int_equal(broker.device->release(0, memory), 0);
+	broker.counters.allocations_freed++;
+	broker.counters.bytes_freed = broker.counters.bytes_made;
+	part(&peer);
+}
+
 /* The answer is on its way with the range that is being zeroed. */
 static void test_the_broker_may_end_meanwhile(void **state)
 {
@@ -71,6 +99,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_a_drain_of_a_small_buffer_is_answered_when_its_range_is_clean),
 		ON(test_a_drain_of_a_large_buffer_is_answered_when_its_memory_is_freed),
+		ON(test_memory_that_the_device_does_not_free_is_not_counted_as_freed),
 		ON(test_the_broker_may_end_meanwhile),
 	};
 
