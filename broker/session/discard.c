@@ -39,6 +39,7 @@
 
 /* An item to close: the descriptors of one packet, or one socket with unread messages. Linked in two lists. */
 struct discarded {
+	uid_t                uid;
 	struct discard_user *user;
 	struct charge        charge;
 	unsigned             count;
@@ -341,31 +342,27 @@ static void on_closed(evutil_socket_t fd, short what, void *argument)
 	pthread_mutex_unlock(&closers->lock);
 	DL_FOREACH_SAFE2(done, item, next, queue_next)
 		item_end(discard, item);
-	if (!discard->spare)
-		discard->spare = calloc(1, sizeof *discard->spare);
 }
 
 /*
- * Queues the descriptors for the threads. If there is no memory, the descriptors are not closed. While discard->spare
- * is NULL, discard_admits() admits no user's descriptors; on_closed() allocates it again. The charge may fail for a
- * packet that was received while nothing was pending, because discard_admits() does not check such a packet.
+ * Queues the descriptors in discard->spare for the threads, and allocates another spare. If there is no memory for the
+ * user, they stay in it. The charge may fail for a packet that was received while nothing was pending, because
+ * discard_admits() does not check such a packet.
  */
-static void submit(struct discard *discard, uid_t uid, const int *fds, unsigned count)
+static void spare_queue(struct discard *discard)
 {
-	struct discard_user *user = discard->spare ? user_get(discard, uid) : NULL;
 	struct discarded *item = discard->spare;
+	struct discard_user *user = user_get(discard, item->uid);
 	struct closers *closers = discard->closers;
 
 	if (!user)
 		return;
 	item->user = user;
-	item->count = count;
-	memcpy(item->fds, fds, count * sizeof *fds);
-	if (uid != SOCKETS)
-		charge_try(&item->charge, discard->accounting, uid, RESOURCE_DESCRIPTORS, count);
+	if (item->uid != SOCKETS)
+		charge_try(&item->charge, discard->accounting, item->uid, RESOURCE_DESCRIPTORS, item->count);
 	DL_APPEND(user->items, item);
-	user->pending += count;
-	discard->pending += count;
+	user->pending += item->count;
+	discard->pending += item->count;
 	discard->spare = calloc(1, sizeof *discard->spare);
 	pthread_mutex_lock(&closers->lock);
 	if (!user->queue && !user->served)
@@ -374,6 +371,27 @@ static void submit(struct discard *discard, uid_t uid, const int *fds, unsigned 
 	closer_start(closers);
 	pthread_cond_signal(&closers->changed);
 	pthread_mutex_unlock(&closers->lock);
+}
+
+/* Returns true if discard->spare can take descriptors. If not, tries again to get the memory that was missing. */
+static bool spare_is_free(struct discard *discard)
+{
+	if (!discard->spare)
+		discard->spare = calloc(1, sizeof *discard->spare);
+	else if (discard->spare->count)
+		spare_queue(discard);
+	return discard->spare && !discard->spare->count;
+}
+
+/* Has the threads close the descriptors. If there is no memory to note them, they are never closed. */
+static void submit(struct discard *discard, uid_t uid, const int *fds, unsigned count)
+{
+	if (!spare_is_free(discard))
+		return;
+	discard->spare->uid = uid;
+	discard->spare->count = count;
+	memcpy(discard->spare->fds, fds, count * sizeof *fds);
+	spare_queue(discard);
 }
 
 /* ---- start and stop ---- */
@@ -464,7 +482,7 @@ static bool has_room(struct discard *discard, uid_t uid)
 	struct charge charge = { 0 };
 	int error;
 
-	if (!discard->spare || (user ? user->pending : 0) + SOCKET_DESCRIPTORS_MAX > discard->most)
+	if (!spare_is_free(discard) || (user ? user->pending : 0) + SOCKET_DESCRIPTORS_MAX > discard->most)
 		return false;
 	error = charge_try(&charge, discard->accounting, uid, RESOURCE_DESCRIPTORS, SOCKET_DESCRIPTORS_MAX);
 	charge_release(&charge, discard->accounting);
@@ -476,7 +494,7 @@ static bool has_room(struct discard *discard, uid_t uid)
  */
 bool discard_admits(struct discard *discard, uid_t uid, int sock)
 {
-	if (!discard->needed || (!discard->pending && discard->spare))
+	if (!discard->needed || (spare_is_free(discard) && !discard->pending))
 		return true;
 	return socket_next(sock) != SOCKET_NEXT_DESCRIPTORS || has_room(discard, uid);
 }

@@ -34,7 +34,7 @@ struct discard {
 	unsigned             pending;    /* number of descriptors, of all users, that are not closed yet */
 	struct accounting   *accounting;
 	struct discard_user *users;      /* users with pending descriptors, by uid */
-	/* allocated beforehand, for the next packet's descriptors; NULL: there was no memory */
+	/* allocated beforehand, for the next packet's descriptors; NULL, or not empty: there was no memory */
 	struct discarded    *spare;
 	struct closers      *closers;    /* what the threads share with the loop */
 	struct event        *closed;     /* libevent's event; a thread that has closed a descriptor triggers it */
@@ -70,8 +70,8 @@ unsigned discard_uncharged(const struct discard *discard);
 bool discard_admits(struct discard *discard, uid_t uid, int sock);
 
 /*
- * Takes over the descriptors of a packet that the user sent, SOCKET_DESCRIPTORS_MAX at most. A thread closes them,
- * unless the broker has no memory to note them.
+ * Takes over the descriptors of a packet that discard_admits() has admitted, SOCKET_DESCRIPTORS_MAX at most. A thread
+ * closes them; without memory, when the next packet is to be admitted.
  */
 void discard_close(struct discard *discard, uid_t uid, const int *fds, unsigned count);
 

@@ -6,8 +6,10 @@
  * The tests send TCP sockets whose last close waits. The listener lets them in, as on a kernel before Linux 6.16, or as
  * from a client that connected before the broker could refuse them. session-harness.h makes the broker and its clients.
  */
+#include "failing.h"
 #include "session-harness.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -594,6 +596,46 @@ static void test_a_stop_does_not_wait_for_a_close_that_hangs(void **state)
 	event_base_free(base);
 }
 
+/* The other end is closed. */
+static bool is_closed(int end)
+{
+	struct pollfd p = { .fd = end, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
+static void test_descriptors_for_which_there_was_no_memory_are_closed_later(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct accounting accounting;
+	struct discard discard;
+	int unread[2], ends[2];
+	bool failed = true;
+
+	(void)state;
+	accounting_init(&accounting);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, unread), 0);
+	assert_int_equal(discard_start_always(&discard, base, &accounting), 0);
+	for (unsigned calls = 0; failed; calls++) {
+		assert_int_equal(pipe(ends), 0);
+		fail_after(calls);
+		discard_close(&discard, OTHER_USER, &ends[1], 1);
+		failed = fail_ended();
+		assert_true(discard_admits(&discard, OTHER_USER, unread[0]));
+		assert_int_equal(discard.pending, 1);
+		while (discard.pending)
+			event_base_loop(base, EVLOOP_ONCE);
+		assert_true(is_closed(ends[0]));
+		close(ends[0]);
+		assert_true(discard_admits(&discard, OTHER_USER, unread[0]));
+		assert_non_null(discard.spare);
+	}
+	discard_stop(&discard);
+	close(unread[0]);
+	close(unread[1]);
+	event_base_free(base);
+}
+
 #define WITH_ANOTHER(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -615,6 +657,7 @@ int main(void)
 		cmocka_unit_test(invariant_5_descriptors_sent_before_the_broker_started),
 		cmocka_unit_test(test_a_thread_only_if_descriptors_can_come),
 		cmocka_unit_test(test_a_stop_does_not_wait_for_a_close_that_hangs),
+		cmocka_unit_test(test_descriptors_for_which_there_was_no_memory_are_closed_later),
 	};
 
 	return cmocka_run_group_tests_name("discard", tests, harness_group_setup, harness_group_teardown);
