@@ -113,9 +113,9 @@ bool fair_allows(struct fair_entry *entry);
 
 /*
  * Counts a request that was served, or other work that costs a token, such as a connection, a step of a walk, the end
- * of a mapping or a session: subtracts its cost from the user's share, and takes one token. Work that cannot be
- * divided, such as a packet of several messages, may exceed the share or the tokens. The excess is taken from the share
- * and the tokens of later passes.
+ * of a session: subtracts its cost from the user's share, and takes one token. Work that cannot be divided, such as a
+ * packet of several messages, may exceed the share or the tokens. The excess is taken from the share and the tokens of
+ * later passes.
  */
 void fair_count(struct fair_entry *entry, unsigned cost);
 

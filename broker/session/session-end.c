@@ -129,7 +129,7 @@ void session_end_mappings(struct session *session)
 	while (session->mappings.by_id && fair_allows(&session->place)) {
 		struct mapping *mapping = session->mappings.by_id;
 
-		fair_count(&session->place, COST_MAPPING_END * (1 + mapping->grant_count / GRANTS_PER_COST));
+		fair_count_work(&session->place, COST_MAPPING_END * (1 + mapping->grant_count / GRANTS_PER_COST));
 		broker->counters.mappings_died++;
 		mapping_end(broker->registry, mapping);
 	}

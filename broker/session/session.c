@@ -45,6 +45,8 @@ void session_wait(struct session *session)
 void session_owe(struct session *session, unsigned due)
 {
 	session->due |= due;
+	if (!session->place.urgent) /* it may wait in the middle of its user's queue */
+		fair_drop(&session->place);
 	session->place.urgent = true;
 	session_wait(session);
 }

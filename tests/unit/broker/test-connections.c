@@ -292,6 +292,31 @@ static void invariant_5_requests_whose_time_is_over_take_their_users_share(void 
 	part(&other);
 }
 
+/* What is over is answered without a token, also if another session of its user waits before it. */
+static void test_a_request_whose_time_is_over_waits_for_no_rate(void **state)
+{
+	struct peer first = join_as(FLOODER), second = join_as(FLOODER);
+	struct wire_message wait = named(WIRE_ACQUIRE, 1, "never"), question = named(WIRE_STAT, 2, "no-such-buffer");
+
+	(void)state;
+	wait.acquire.timeout_ms = 50;
+	say(second.sock, &wait);
+	EXPECT_SOON(broker.waiting->count == 1);
+	set_rate_of(FLOODER, 0);
+	say(first.sock, &question);
+	finish();
+	say(second.sock, &question);
+	finish();
+	assert_true(session_of(&first)->place.waits && session_of(&second)->place.waits);
+	EXPECT_SOON(!broker.waiting->count);
+	assert_int_equal(received_already(second.sock, &wait), WIRE_REFUSED);
+	assert_int_equal(wait.request, 1);
+	set_rate_of(FLOODER, QUOTA_NONE);
+	finish();
+	part(&first);
+	part(&second);
+}
+
 /* It is disconnected and goes on sending: what it sends is discarded in its user's share. */
 static void invariant_5_what_a_disconnected_client_sends_takes_its_users_share(void **state)
 {
@@ -404,7 +429,9 @@ static void invariant_10_the_end_of_a_dead_process_waits_for_no_rate(void **stat
 		hang_up_dying(&peers[i]);
 	EXPECT_SOON(broker.counters.mappings_died == DEAD);
 	assert_int_equal(broker.counters.sessions_died, DEAD);
-	assert_true(session_of(&living)->place.user->tokens < -DEAD);
+	/* one for each process, and none for its mapping */
+	assert_true(session_of(&living)->place.user->tokens < -DEAD / 2);
+	assert_true(session_of(&living)->place.user->tokens > -DEAD - 1);
 	refused = broker.counters.refused_no_name;
 	say(living.sock, &question);
 	run_passes();
@@ -570,6 +597,7 @@ int main(void)
 		ON(invariant_5_buffers_that_end_with_their_creator_take_its_users_share),
 		ON(invariant_5_a_leave_takes_its_users_share),
 		ON(invariant_5_requests_whose_time_is_over_take_their_users_share),
+		ON(test_a_request_whose_time_is_over_waits_for_no_rate),
 		ON(invariant_5_what_a_disconnected_client_sends_takes_its_users_share),
 		ON(invariant_5_a_connection_waits_for_its_users_rate),
 		ON(test_a_greeting_that_waits_for_its_users_rate_is_not_late),
