@@ -400,8 +400,12 @@ const char *table_name(enum table_kind table)
 	return names[table];
 }
 
-static const struct column *find_in(enum table_kind table, const char *name)
+const struct column *column_in(enum table_kind table, const char *name)
 {
+	size_t length = strlen(table_name(table));
+
+	if (!strncmp(name, table_name(table), length) && name[length] == '.')
+		name += length + 1;
 	for (size_t i = 0; i < columns_count; i++)
 		if (columns[i].table == table && !strcmp(columns[i].name, name))
 			return &columns[i];
@@ -410,19 +414,11 @@ static const struct column *find_in(enum table_kind table, const char *name)
 
 const struct column *column_find(const char *name, bool brokers)
 {
-	const char *point = strchr(name, '.');
 	const struct column *found = NULL;
 
-	for (int table = TABLES - 1; !found && table >= TABLE_BROKERS; table--) {
-		const char *of = table_name((enum table_kind)table);
-
-		if ((table == TABLE_BROKERS) != brokers)
-			continue;
-		if (!point)
-			found = find_in((enum table_kind)table, name);
-		else if (strlen(of) == (size_t)(point - name) && !strncmp(of, name, strlen(of)))
-			found = find_in((enum table_kind)table, point + 1);
-	}
+	for (int table = TABLES - 1; !found && table >= TABLE_BROKERS; table--)
+		if ((table == TABLE_BROKERS) == brokers)
+			found = column_in((enum table_kind)table, name);
 	if (!found)
 		error_set(-EINVAL, "there is no column '%.40s'%s: broker-status --columns=help lists them", name,
 			  brokers ? " in the list of brokers" : "");

@@ -66,6 +66,12 @@ const char *table_name(enum table_kind table);
  */
 const struct column *column_find(const char *name, bool brokers);
 
+/*
+ * Finds a column of the table by its name, with or without the table. Returns NULL, without an error message, if the
+ * table has no such column.
+ */
+const struct column *column_in(enum table_kind table, const char *name);
+
 /* Writes cell->text for cell->row and cell->column. */
 void cell_make(struct cell *cell);
 

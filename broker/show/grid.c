@@ -100,9 +100,7 @@ static void rows_sort(struct grid *grid, const struct selection *selection)
 	const char *name = selection->sort ? selection->sort : usual_order(grid->table);
 	struct order order = { .reversed = selection->sort && selection->reversed };
 
-	for (size_t i = 0; name && i < columns_count; i++)
-		if (columns[i].table == grid->table && !strcmp(columns[i].name, name))
-			order.column = &columns[i];
+	order.column = name ? column_in(grid->table, name) : NULL;
 	if (order.column)
 		qsort_r(grid->rows, grid->rows_count, sizeof *grid->rows, compare_rows, &order);
 }

@@ -180,8 +180,9 @@ static void print_drain(const json_t *buffer, const struct paper *paper)
 
 	text_fit(name, sizeof name, json_text(buffer, "name"), paper->width / 3);
 	json_array_foreach (json_object_get(buffer, "holders"), i, holder) {
-		if (listed++ == HOLDERS_MAX)
+		if (listed == HOLDERS_MAX)
 			break;
+		listed++;
 		print_line(paper, TONE_WARNING, "%.100s: %s", name, table_holder(holder, text));
 	}
 	if (count > listed)

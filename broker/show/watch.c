@@ -201,18 +201,19 @@ static void put_state(struct watch *watch)
 	if (localtime_r(&now, &parts))
 		strftime(clock, sizeof clock, "%H:%M:%S", &parts);
 	put(watch, A_BOLD, "broker %s: %s, pid %llu, %llu waiting  %s every %u s%s", shown->instance,
-	    *watch->trouble ? "not there" : shown_state_name(shown->state), pid,
+	    *watch->trouble ? "cannot be read" : shown_state_name(shown->state), pid,
 	    (unsigned long long)json_number(shown->text, "waiting"), clock, watch->seconds,
 	    watch->paused ? ", paused" : "");
-	if (*watch->trouble)
-		put(watch, tone_attributes(watch, TONE_ALARM),
-		    "It ended: this is its last status. Waiting for it to come back.");
-	else if (shown->state == SHOWN_STOPPED)
+	if (*watch->trouble) {
+		put(watch, tone_attributes(watch, TONE_ALARM), "This is its last status. Waiting for another:");
+		put(watch, tone_attributes(watch, TONE_ALARM), "%s", watch->trouble);
+	} else if (shown->state == SHOWN_STOPPED) {
 		put(watch, tone_attributes(watch, TONE_ALARM),
 		    "It was stopped by a signal and serves nobody until: kill -CONT %llu", pid);
-	else if (shown->state == SHOWN_DEAD)
+	} else if (shown->state == SHOWN_DEAD) {
 		put(watch, tone_attributes(watch, TONE_ALARM),
 		    "Its process is gone; the next broker of its user removes what it left.");
+	}
 	if (!shown->trusted)
 		put(watch, tone_attributes(watch, TONE_ALARM),
 		    "The status file may be anybody's word: it is not this user's or root's.");
@@ -349,13 +350,15 @@ static int look(struct watch *watch)
 static void sort_by(struct watch *watch, int step)
 {
 	const struct column *of[GRID_COLUMNS_MAX];
+	const char *name = watch->selection.sort;
+	const struct column *now = name ? column_in(tabs[watch->tab], name) : NULL;
 	int count = 0, at = -1;
 
 	for (size_t i = 0; i < columns_count; i++) {
 		if (columns[i].table != tabs[watch->tab] || columns[i].shown == SHOWN_ON_REQUEST ||
 		    !strcmp(columns[i].name, "history"))
 			continue;
-		if (watch->selection.sort && !strcmp(columns[i].name, watch->selection.sort))
+		if (&columns[i] == now)
 			at = count;
 		of[count++] = &columns[i];
 	}

@@ -85,6 +85,8 @@ check "so is what is on a device" eval '[ "$(cat screen)" = "BUFFER  DEV
 other     1" ]'
 "$show" --sort -buffer --columns buffer "$name" >screen
 check "names are sorted" eval '[ "$(sed -n 2p screen)" = simulation/field/with/a/long/name/99/9 ] && sed 1d screen | LC_ALL=C sort -rc'
+"$show" --sort buffers.buffer --columns buffer "$name" >screen
+check "also with their table's name" eval '[ "$(tail -n 1 screen)" = simulation/field/with/a/long/name/99/9 ] && sed 1d screen | LC_ALL=C sort -c'
 "$show" --user nobody "$name" >screen
 check "of a user who has nothing it is said" grep -q "^It has nothing of that user" screen
 # refused ARGS...: one error message and exit 2

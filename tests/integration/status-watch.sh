@@ -160,7 +160,7 @@ check "nothing of it is needed to go on" eval 'before=$(clock); soon eval "[ \"\
 kill -CONT "$broker"
 check "it goes on" shows "^broker $name: running"
 finish
-check "one that ended is shown as it was" eval 'shows "^broker $name: not there" && sees "last status. Waiting" && sees " of 30$"'
+check "one that ended is shown as it was, and why" eval 'shows "^broker $name: cannot be read" && sees "^there is no broker" && sees "last status. Waiting" && sees " of 30$"'
 begin churn busy 100000
 check "one that comes back is shown" shows "^broker $name: running, pid $broker,"
 check "its creates are counted by the second" shows '^creates [1-9][0-9]*(.[0-9]|K)?/s .*[▂▃▄▅▆▇█]'

@@ -97,6 +97,8 @@ static void test_order(void **state)
 	assert_order("age", false, "a", "b", "c");
 	assert_order("age", true, "c", "b", "a");
 	assert_order("rank", false, "b", "a", "c");
+	assert_order("sessions.rank", false, "b", "a", "c");
+	assert_order("buffers.buffer", true, "c", "b", "a");
 }
 
 /* By number, not by digit. What has none comes last. */

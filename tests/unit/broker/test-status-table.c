@@ -222,6 +222,24 @@ static void test_held(void **unused)
 	shown_free(&shown);
 }
 
+/* As many as are listed, and one more. */
+static void test_holders_that_are_not_listed_are_counted(void **unused)
+{
+	char text[4096];
+	struct shown shown;
+	size_t length = (size_t)snprintf(text, sizeof text, "{\"buffers\":[{\"name\":\"u\",\"state\":\"draining\","
+						"\"grants\":70,\"holders\":[{\"pid\":1}");
+
+	(void)unused;
+	for (int pid = 2; pid <= 65; pid++)
+		length += (size_t)snprintf(text + length, sizeof text - length, ",{\"pid\":%d}", pid);
+	snprintf(text + length, sizeof text - length, "]}]}");
+	shown = shown_of(text);
+	capture(print_table, &shown);
+	assert_non_null(strstr(output, "\nu: and for 6 more\n"));
+	shown_free(&shown);
+}
+
 /* The file lists some of those who hold a buffer, and counts all. */
 static void test_many_holders(void **unused)
 {
@@ -394,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_long_name),
 		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_holders_that_are_not_listed_are_counted),
 		cmocka_unit_test(test_many_holders),
 		cmocka_unit_test(test_one_user),
 		cmocka_unit_test(test_quota),
