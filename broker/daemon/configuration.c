@@ -262,14 +262,17 @@ static int given_twice(const struct key *key)
 
 /*
  * Adds new values of a list. libconfuse calls this for each value, with all values so far, and once more at the end of
- * the list. If the key is given twice, the values begin anew, which is refused, unless the first list is empty or is
- * one value that the second begins with.
+ * a list in braces that is not empty, which sets *ended. If the key is given twice with '=', the values begin anew,
+ * which is refused, unless the first list is empty; with '+=', they go on.
  */
-static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt)
+static int list_take(const struct key *key, struct id_list *list, cfg_opt_t *opt, bool *ended)
 {
 	unsigned count = cfg_opt_size(opt);
 	id_t id = 0;
 
+	if (*ended && count != list->count + 1)
+		return given_twice(key);
+	*ended = count == list->count;
 	for (unsigned i = 0; i < count; i++) {
 		int error = value_take(&key->type, &id, cfg_opt_getnstr(opt, i));
 
@@ -291,7 +294,7 @@ static int option_take(cfg_t *cfg, cfg_opt_t *opt)
 	bool *given = &filling.given[key - keys];
 
 	if (key->kind == LIST)
-		return list_take(key, (struct id_list *)(base + key->offset), opt);
+		return list_take(key, (struct id_list *)(base + key->offset), opt, given);
 	if (*given)
 		return given_twice(key);
 	*given = true;
