@@ -78,6 +78,7 @@ unit_tests = \
 	tests/unit/broker/test-session-memory \
 	tests/unit/broker/test-session-packets \
 	tests/unit/broker/test-slab \
+	tests/unit/broker/test-status \
 	tests/unit/broker/test-status-damaged \
 	tests/unit/broker/test-snapshot \
 	tests/unit/broker/test-status-read \
@@ -376,6 +377,7 @@ tests_unit_broker_test_second_look_SOURCES = tests/unit/broker/test-second-look.
 tests_unit_broker_test_why_SOURCES = tests/unit/broker/test-why.c $(why_records)
 tests_unit_broker_test_why_circles_SOURCES = tests/unit/broker/test-why-circles.c $(why_records)
 tests_unit_broker_test_status_read_SOURCES = tests/unit/broker/test-status-read.c $(status_file)
+tests_unit_broker_test_status_SOURCES = tests/unit/broker/test-status.c $(session_harness)
 tests_unit_broker_test_status_write_SOURCES = tests/unit/broker/test-status-write.c $(session_harness)
 tests_unit_broker_test_usage_SOURCES = tests/unit/broker/test-usage.c $(session_harness)
 

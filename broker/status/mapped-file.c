@@ -10,8 +10,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define STEP 65536u /* a file's size is a multiple of this number of bytes */
-
 /* Begin, end and state of the mapping, for the signal handler. Atomic, because any thread may run the handler. */
 static struct {
 	_Atomic(uintptr_t) begin, end;
@@ -94,7 +92,7 @@ int mapped_file_reserve(struct mapped_file *file, size_t size)
 
 	if (size <= file->size)
 		return 0;
-	grown = ((grown < size ? size : grown) + STEP - 1) / STEP * STEP;
+	grown = ((grown < size ? size : grown) + MAPPED_FILE_STEP - 1) / MAPPED_FILE_STEP * MAPPED_FILE_STEP;
 	error = guard_install();
 	if (!error)
 		error = allocate(file, grown);

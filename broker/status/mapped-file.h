@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MAPPED_FILE_STEP 65536u /* a file's size is a multiple of this number of bytes */
+
 struct mapped_file {
 	int      fd;    /* descriptor of the file, owned by the caller */
 	uint8_t *bytes; /* the mapping; NULL: nothing is mapped */

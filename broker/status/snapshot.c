@@ -159,9 +159,9 @@ static struct named named_by(const struct snapshot *snapshot, const struct track
 }
 
 /*
- * Removes the fields of a record that this user may not see: command, rank, answer, and times of connect and answer, of
- * another user's session; the name of a buffer that the user may not acquire by name; the rank of a timeline's writer
- * if the writer is another user's.
+ * Removes the fields of a record that this user may not see: command, rank, answer, whether it waits for more than is
+ * shown, and times of connect and answer, of another user's session; the name of a buffer that the user may not acquire
+ * by name; the rank of a timeline's writer if the writer is another user's.
  */
 static void hide(const struct session *session, const struct snapshot *snapshot, const struct tracked *tracked,
 		 union status_record *record)
@@ -171,6 +171,7 @@ static void hide(const struct session *session, const struct snapshot *snapshot,
 		record->session.rank = 0;
 		record->session.since = record->session.answered = 0;
 		record->session.answer = STATUS_NOT_ASKED;
+		record->session.partial = 0;
 	} else if (tracked->type == TRACKED_BUFFER && OBJECT(tracked, struct buffer)->owner != snapshot->uid &&
 		   !buffer_rights(OBJECT(tracked, struct buffer), &session->who)) {
 		/* a session of the user redeemed a ticket, or the mode was changed after its acquire */

@@ -199,6 +199,20 @@ static int cannot_be_made_again(const struct status *status, int error)
 			 strerror(-error));
 }
 
+/* Reserves room for header and ring in the new file. If there is none, closes and removes the file. */
+static int room_make(const struct status *status)
+{
+	/* mapped_file_reserve() rounds up */
+	int error = posix_fallocate(status->file.fd, 0, STATUS_HEADER_SIZE + MAPPED_FILE_STEP);
+
+	if (!error)
+		return 0;
+	if (status_is_named(status))
+		shm_unlink(status->name);
+	close(status->file.fd);
+	return -error;
+}
+
 int status_open_again(struct status *status)
 {
 	struct stat own = status->own;
@@ -207,6 +221,8 @@ int status_open_again(struct status *status)
 	status->file.fd = unnamed_open(&status->own);
 	if (status->file.fd < 0)
 		error = file_create_named(status);
+	if (!error)
+		error = room_make(status);
 	if (!error) {
 		share_as(status, before);
 		return before;

@@ -72,8 +72,8 @@ void status_start(struct broker *broker);
 
 /*
  * Checks that the name still refers to the file. Returns 0 if it does; 1 if the file was removed, and a new file has
- * the name and, if there was room for them, all contents; or a negative errno with the error message set if no new file
- * could be made.
+ * the name, the events and, if there was room for them, all records; or a negative errno with the error message set if
+ * no new file could be made, or there is no room for the events.
  */
 int status_restore(struct broker *broker);
 

@@ -297,7 +297,9 @@ static void test_timelines_are_shown_with_their_buffers(void **state)
 	grant = hold(&bob, "t");
 	write_timeline(&bob, &grant, 6);
 	hold(&third, "t");
+	session_of(&bob)->inquired.partial = true;
 	view(&bob);
+	assert_int_equal(session_in(&bob)->partial, 1);
 	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.rank, 7);
 	view(&alice);
 	assert_int_equal(count(TRACKED_TIMELINE), 1);
@@ -305,6 +307,7 @@ static void test_timelines_are_shown_with_their_buffers(void **state)
 	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.pid, getpid());
 	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.rank, 0);
 	assert_int_equal(session_in(&bob)->rank, 0);
+	assert_int_equal(session_in(&bob)->partial, 0);
 	view(&third); /* whose buffer is another's, too, as is its writer */
 	assert_int_equal(count(TRACKED_TIMELINE), 1);
 	assert_int_equal(record_of(TRACKED_TIMELINE)->timeline.rank, 0);
