@@ -50,6 +50,7 @@ unit_tests = \
 	tests/unit/broker/test-openmetrics \
 	tests/unit/broker/test-outbox \
 	tests/unit/broker/test-places \
+	tests/unit/broker/test-owner \
 	tests/unit/broker/test-pool \
 	tests/unit/broker/test-process \
 	tests/unit/broker/test-output \
@@ -326,6 +327,8 @@ tests_unit_broker_test_greeting_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_serve_SOURCES = tests/unit/broker/test-serve.c $(failing) $(session_harness)
 tests_unit_broker_test_serve_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_serve_task_SOURCES = tests/unit/broker/test-serve-task.c $(session_harness)
+tests_unit_broker_test_owner_SOURCES = tests/unit/broker/test-owner.c $(failing)
+tests_unit_broker_test_owner_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_workers_SOURCES = tests/unit/broker/test-workers.c $(failing)
 tests_unit_broker_test_workers_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_session_end_SOURCES = tests/unit/broker/test-session-end.c $(session_harness)

@@ -10,16 +10,16 @@
 
 void allocation_made(struct allocation *allocation, struct job *job)
 {
-	allocation->ptr = job->ptr;
-	allocation->handle = job->handle;
-	allocation->descriptor = export_of(job->exported)->by_descriptor ? job->descriptor : -1;
-	explicit_bzero(&job->handle, sizeof job->handle);
+	allocation->memory = job->order.memory;
+	allocation->handle = job->outcome.handle;
+	allocation->descriptor = export_of(job->order.exported)->by_descriptor ? job->outcome.descriptor : -1;
+	explicit_bzero(&job->outcome.handle, sizeof job->outcome.handle);
 	allocation->job = job;
 }
 
 void allocation_adopt(struct allocation *allocation, struct allocation *pooled)
 {
-	allocation->ptr = pooled->ptr;
+	allocation->memory = pooled->memory;
 	allocation->handle = pooled->handle;
 	allocation->descriptor = pooled->descriptor;
 	allocation->job = pooled->job;

@@ -67,7 +67,7 @@ struct allocation {
 	struct allocation   *chunks;      /* list of the chunks, in the order of their addresses */
 	unsigned             chunk_count; /* number of chunks */
 	struct allocation   *chunk_prev, *chunk_next; /* links of a chunk in the list `chunks` of its allocation */
-	void                *ptr;         /* address of the memory in the broker; NULL: the device has not made it */
+	uint64_t             memory;      /* number of the memory (owner/order.h); 0: the device has not made it */
 	struct device_handle handle;
 	/*
 	 * descriptor by which clients map the memory: valid until device->release(), which closes the descriptor; -1:

@@ -79,11 +79,11 @@ void pool_device_failed(struct broker *broker, const struct job *job, const char
 {
 	char text[EVENT_TEXT_MAX];
 
-	snprintf(text, sizeof text, "could not %s %llu bytes%s: %s", what, (unsigned long long)job->span, so,
-		 job->text);
+	snprintf(text, sizeof text, "could not %s %llu bytes%s: %s", what, (unsigned long long)job->order.size, so,
+		 job->outcome.text);
 	event_happened(broker,
 		       &(struct broker_event){
-			       .kind = EVENT_DEVICE_FAILED, .error = job->error, .detail = job->device, .text = text });
+			       .kind = EVENT_DEVICE_FAILED, .error = job->outcome.error, .detail = job->order.device, .text = text });
 }
 
 static void freed(struct job *job)
@@ -91,12 +91,12 @@ static void freed(struct job *job)
 	struct broker *broker = job->context;
 	struct allocation *allocation = job->subject;
 
-	if (job->error)
+	if (job->outcome.error)
 		pool_device_failed(broker, job, "free", "");
 	DL_DELETE(broker->pool->leaving, allocation);
 	allocation->job = job;
-	pool_returned(broker, allocation, job->error);
-	pool_wake(broker, job->device);
+	pool_returned(broker, allocation, job->outcome.error);
+	pool_wake(broker, job->order.device);
 	broker_changed(broker);
 	allocation_free(allocation);
 }
@@ -108,13 +108,15 @@ static void give_back(struct broker *broker, struct allocation *allocation)
 	allocation->job = NULL;
 	allocation->state = ALLOCATION_FREEING;
 	DL_APPEND(broker->pool->leaving, allocation);
-	*job = (struct job){ .kind = JOB_RELEASE,
-			     .device = allocation->device,
-			     .span = allocation->span,
-			     .ptr = allocation->ptr,
-			     .done = freed,
-			     .context = broker,
-			     .subject = allocation };
+	*job = (struct job){
+		.order = { .kind = ORDER_RELEASE,
+			   .device = allocation->device,
+			   .memory = allocation->memory,
+			   .size = allocation->span },
+		.done = freed,
+		.context = broker,
+		.subject = allocation,
+	};
 	returning(broker, allocation);
 	workers_submit(broker->workers, job);
 }

@@ -13,53 +13,6 @@
 
 #include "common/thread.h"
 
-/* Allocates, zeroes (invariant 6) and exports memory. On an error frees the memory again. */
-static int job_allocate(const struct device *device, struct job *job)
-{
-	int error = device->allocate((int)job->device, job->span, job->exported, &job->ptr);
-
-	if (error)
-		return error;
-	error = device->zero((int)job->device, job->ptr, job->span);
-	if (!error)
-		error = device->export_handle((int)job->device, job->ptr, &job->handle, &job->descriptor);
-	if (error)
-		device->release((int)job->device, job->ptr);
-	return error;
-}
-
-/* Asks the device how much memory it has free, after it refused an allocation. */
-static void job_ask_room(const struct device *device, struct job *job)
-{
-	if (device->room((int)job->device, &job->room))
-		job->room = 0;
-}
-
-static int job_do(const struct device *device, struct job *job)
-{
-	switch (job->kind) {
-	case JOB_ALLOCATE:
-		return job_allocate(device, job);
-	case JOB_ZERO:
-		return device->zero((int)job->device, job->ptr, job->span);
-	case JOB_RELEASE:
-		return device->release((int)job->device, job->ptr);
-	case JOB_ROOM:
-		return device->room((int)job->device, &job->room);
-	default:
-		return device->gone(job->pid, job->mps);
-	}
-}
-
-static void job_run(const struct device *device, struct job *job)
-{
-	job->error = job_do(device, job);
-	if (job->error)
-		memcpy(job->text, error_text(), sizeof job->text);
-	if (job->kind == JOB_ALLOCATE && job->error == -ENOMEM)
-		job_ask_room(device, job);
-}
-
 /* ---- the queue of a device: see workers.h for its order; the callers have the lock ---- */
 
 static struct job *job_of(struct rr_item *item)
@@ -74,10 +27,10 @@ static struct job **bucket_of(struct job_queue *queue, uid_t uid)
 
 static void job_add(struct job_queue *queue, struct job *job)
 {
-	struct job **bucket = bucket_of(queue, job->uid), *first;
+	struct job **bucket = bucket_of(queue, job->order.uid), *first;
 
 	DL_FOREACH2(*bucket, first, same_next)
-		if (first->uid == job->uid)
+		if (first->order.uid == job->order.uid)
 			break;
 	if (!first) {
 		first = job;
@@ -94,7 +47,7 @@ static void job_add(struct job_queue *queue, struct job *job)
 static struct job *job_take_fair(struct job_queue *queue)
 {
 	struct rr_user *user = queue->users.users;
-	struct job *job = job_of(user->items), *next, **bucket = bucket_of(queue, job->uid);
+	struct job *job = job_of(user->items), *next, **bucket = bucket_of(queue, job->order.uid);
 
 	rr_remove(&queue->users, user, &job->item);
 	DL_DELETE2(*bucket, job, same_prev, same_next);
@@ -168,7 +121,7 @@ static void *worker_main(void *argument)
 	struct job *job;
 
 	while ((job = job_take(worker))) {
-		job_run(worker->workers->device, job);
+		owner_carry_out(&worker->owner, &job->order, &job->outcome);
 		job_hand_back(worker->workers, job);
 	}
 	return NULL;
@@ -206,7 +159,6 @@ int workers_start(struct workers *workers, struct event_base *base, const struct
 	int error = -ENOMEM;
 
 	memset(workers, 0, sizeof *workers);
-	workers->device = device;
 	pthread_mutex_init(&workers->lock, NULL);
 	workers->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (workers->wake < 0)
@@ -218,6 +170,7 @@ int workers_start(struct workers *workers, struct event_base *base, const struct
 	workers->devices = devices;
 	for (unsigned i = 0; i <= devices; i++) {
 		workers->worker[i].workers = workers;
+		workers->worker[i].owner.device = device;
 		error = worker_start(&workers->worker[i]);
 		if (error)
 			goto stop;
@@ -239,6 +192,7 @@ void workers_stop(struct workers *workers)
 	for (unsigned i = 0; i < workers->started; i++) {
 		pthread_join(workers->worker[i].thread, NULL);
 		pthread_cond_destroy(&workers->worker[i].work);
+		owner_deinit(&workers->worker[i].owner);
 	}
 	while (workers->done)
 		free(item_take(&workers->done));
@@ -251,7 +205,7 @@ void workers_stop(struct workers *workers)
 
 static struct worker *worker_of(struct workers *workers, const struct job *job)
 {
-	return &workers->worker[job->kind == JOB_GONE ? workers->devices : job->device];
+	return &workers->worker[job->order.kind == ORDER_GONE ? workers->devices : job->order.device];
 }
 
 void workers_submit(struct workers *workers, struct job *job)
@@ -259,11 +213,13 @@ void workers_submit(struct workers *workers, struct job *job)
 	struct worker *worker = worker_of(workers, job);
 
 	workers->pending++;
+	if (job->order.kind == ORDER_ALLOCATE)
+		job->order.memory = ++workers->numbers;
 	pthread_mutex_lock(&workers->lock);
-	if (job->kind == JOB_RELEASE)
+	if (job->order.kind == ORDER_RELEASE)
 		DL_APPEND(worker->releases, &job->item);
 	else
-		job_add(&worker->queue[job->kind == JOB_ZERO ? QUEUE_ZEROES : QUEUE_REQUESTS], job);
+		job_add(&worker->queue[job->order.kind == ORDER_ZERO ? QUEUE_ZEROES : QUEUE_REQUESTS], job);
 	pthread_cond_signal(&worker->work);
 	pthread_mutex_unlock(&workers->lock);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.h - one thread for each device, which alone makes, zeroes and frees memory of it, and one thread that asks
- * the driver about dead processes.
+ * workers.h - one thread for each device, which alone carries out the orders (owner/owner.h) about its memory, and one
+ * thread that asks the driver about dead processes.
  *
  * Device calls take from microseconds to seconds, and the control loop must never wait for one (invariant 5). The loop
  * submits a job, the device's thread runs it, and its done function runs in the loop again. The question whether a
@@ -27,29 +27,16 @@
 #include <event2/event.h>
 
 #include "broker/base/round-robin.h"
-#include "common/error.h"
-#include "device/device.h"
+#include "broker/owner/order.h"
+#include "broker/owner/owner.h"
 
-enum job_kind { JOB_ALLOCATE, JOB_ZERO, JOB_RELEASE, JOB_ROOM, JOB_GONE };
-
+/* An order, and what the loop does when it is carried out. */
 struct job {
-	enum job_kind        kind;
-	unsigned             device;     /* index of the device in the broker; unused by GONE */
-	uid_t                uid;        /* the user in whose queue the job waits; unused by RELEASE */
-	uint64_t             span;       /* bytes: whole granules, for ZERO any number */
+	struct order         order;
+	struct outcome       outcome;
 	uint32_t             range;      /* ZERO: number of the range, for done() */
 	uint64_t             serial;     /* ZERO: serial of the buffer that had the range, for done() */
-	/* result of ROOM, and of an ALLOCATE that fails: free bytes of the device; 0: not known */
-	uint64_t             room;
-	void                *ptr;        /* result of ALLOCATE; for ZERO and RELEASE: address of the memory */
-	pid_t                pid;        /* GONE: the dead process; device.h says what the results 0 and -EBUSY mean */
-	bool                 mps;        /* GONE: the process ran under MPS */
 	uint64_t             session;    /* GONE: id of the process's session, for done() */
-	unsigned             exported;   /* ALLOCATE: the kind of export */
-	struct device_handle handle;     /* result of ALLOCATE */
-	int                  descriptor; /* result of ALLOCATE: descriptor of the memory, owned by the device */
-	int                  error;      /* result: 0, or a negative errno with the error message in `text` */
-	char                 text[ERROR_TEXT_MAX];
 	void (*done)(struct job *job);   /* called in the loop with the result; owns the job from then on */
 	void                *context, *subject; /* pointers that done() needs */
 	struct rr_item       item;       /* links in the queue that the job waits in, or in workers->done */
@@ -71,7 +58,8 @@ struct job_queue {
 struct worker {
 	struct workers    *workers;
 	pthread_t          thread;
-	struct rr_item    *releases;      /* jobs of the kind JOB_RELEASE, the oldest first */
+	struct owner       owner;         /* the memory of the device; used by the thread alone */
+	struct rr_item    *releases;      /* jobs with an ORDER_RELEASE, the oldest first */
 	struct job_queue   queue[QUEUES]; /* all other jobs; queue[QUEUE_RELEASES] is unused */
 	/* index, modulo QUEUES, of the queue from which the next job is taken, if that queue has one */
 	unsigned           next;
@@ -79,7 +67,6 @@ struct worker {
 };
 
 struct workers {
-	const struct device *device;
 	/* array of one worker for each device, and a last one that asks about processes */
 	struct worker       *worker;
 	unsigned             devices;  /* number of devices */
@@ -91,6 +78,7 @@ struct workers {
 	struct event        *woken;    /* event of `wake` */
 	/* number of submitted jobs whose done() was not called yet; used by the loop only */
 	unsigned             pending;
+	uint64_t             numbers;  /* number of the last memory that was ordered; used by the loop only */
 };
 
 /* Starts the threads. devices: number of devices. Returns 0 or a negative errno with the error message set. */
@@ -100,8 +88,8 @@ int workers_start(struct workers *workers, struct event_base *base, const struct
 void workers_stop(struct workers *workers);
 
 /*
- * Puts a job into the queue of its device or, for GONE, of the thread that asks about processes. The workers own the
- * job until done() is called.
+ * Puts a job into the queue of its device or, for GONE, of the thread that asks about processes. Gives an ALLOCATE the
+ * number of its memory. The workers own the job until done() is called.
  */
 void workers_submit(struct workers *workers, struct job *job);
 

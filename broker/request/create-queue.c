@@ -76,10 +76,10 @@ static int look_every(struct create_waits *waits)
 static void looked(struct job *job)
 {
 	struct broker *broker = job->context;
-	struct create_waits *waits = &broker->creates->device[job->device];
+	struct create_waits *waits = &broker->creates->device[job->order.device];
 
-	if (!job->error)
-		pool_told(broker, job->device, job->room);
+	if (!job->outcome.error)
+		pool_told(broker, job->order.device, job->outcome.room);
 	free(job);
 	waits->asked = false;
 	waits->pause_ms = 2 * waits->pause_ms < LOOK_MAX_MS ? 2 * waits->pause_ms : LOOK_MAX_MS;
@@ -102,9 +102,9 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	if (!job)
 		return;
-	job->kind = JOB_ROOM;
-	job->device = waits->device;
-	job->uid = geteuid();
+	job->order.kind = ORDER_ROOM;
+	job->order.device = waits->device;
+	job->order.uid = geteuid();
 	job->done = looked;
 	job->context = waits->broker;
 	waits->asked = true;

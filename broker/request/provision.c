@@ -114,24 +114,24 @@ static void on_allocated(struct job *job)
 	struct broker *broker = provision->broker;
 
 	CRASH_POINT_PEER(peer_pid(provision));
-	if (job->error == -ENOMEM) {
-		pool_refused(broker, job->device, job->span, job->room);
+	if (job->outcome.error == -ENOMEM) {
+		pool_refused(broker, job->order.device, job->order.size, job->outcome.room);
 		if (finds_room(provision) || waits(provision))
 			goto free_job;
 	}
-	if (!job->error)
-		pool_made(broker, job->device, job->span);
-	else if (job->error != -ENOMEM)
+	if (!job->outcome.error)
+		pool_made(broker, job->order.device, job->order.size);
+	else if (job->outcome.error != -ENOMEM)
 		pool_device_failed(broker, job, "make", "");
 	leave_queue(provision);
-	if (!job->error) {
+	if (!job->outcome.error) {
 		allocation_made(provision->allocation, job);
 		succeed(provision);
 		return;
 	}
-	provision->done(provision, job->error, job->text);
+	provision->done(provision, job->outcome.error, job->outcome.text);
 free_job:
-	explicit_bzero(&job->handle, sizeof job->handle);
+	explicit_bzero(&job->outcome.handle, sizeof job->outcome.handle);
 	free(job);
 }
 
@@ -168,11 +168,11 @@ static void submit(struct provision *provision)
 		provision->done(provision, -ENOMEM, "the broker is out of memory");
 		return;
 	}
-	job->kind = JOB_ALLOCATE;
-	job->device = allocation->device;
-	job->uid = allocation->slab.kind.owner;
-	job->span = allocation->span;
-	job->exported = allocation->slab.kind.exported;
+	job->order.kind = ORDER_ALLOCATE;
+	job->order.device = allocation->device;
+	job->order.uid = allocation->slab.kind.owner;
+	job->order.size = allocation->span;
+	job->order.exported = allocation->slab.kind.exported;
 	job->done = on_allocated;
 	job->context = provision;
 	workers_submit(provision->broker->workers, job);

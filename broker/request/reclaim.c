@@ -21,11 +21,11 @@ static bool must_be_freed(struct broker *broker, struct job *job)
 {
 	struct allocation *allocation = job->subject;
 
-	if (job->kind == JOB_RELEASE || (!job->error && pool_keeps(allocation)))
+	if (job->order.kind == ORDER_RELEASE || (!job->outcome.error && pool_keeps(allocation)))
 		return false;
 	if (pool_keeps(allocation))
 		pool_reject(broker, allocation);
-	job->kind = JOB_RELEASE;
+	job->order.kind = ORDER_RELEASE;
 	workers_submit(broker->workers, job);
 	return true;
 }
@@ -40,7 +40,7 @@ static void release_done(struct job *job)
 {
 	struct broker *broker = job->context;
 	struct allocation *allocation = job->subject;
-	unsigned device = job->device;
+	unsigned device = job->order.device;
 	struct buffer *buffers;
 	uint64_t serial;
 
@@ -48,18 +48,18 @@ static void release_done(struct job *job)
 	if (must_be_freed(broker, job))
 		return;
 	/* memory that a device fails to free is lost for the life of the broker, whose account shows that */
-	if (job->error)
+	if (job->outcome.error)
 		pool_device_failed(broker, job, "free", "");
 	else
-		count_freed(&broker->counters, job->span);
+		count_freed(&broker->counters, job->order.size);
 	allocation->job = job;
 	buffers = registry_released(broker->registry, allocation);
 	CRASH_POINT(released);
-	if (job->kind == JOB_ZERO) {
+	if (job->order.kind == ORDER_ZERO) {
 		allocation->state = ALLOCATION_POOLED;
 		pool_put(broker, allocation);
 	} else {
-		pool_returned(broker, allocation, job->error);
+		pool_returned(broker, allocation, job->outcome.error);
 		allocation_free(allocation);
 	}
 	broker_changed(broker);
@@ -81,14 +81,16 @@ void reclaim_release(void *context, struct allocation *allocation)
 
 	registry_freeing(broker->registry, allocation);
 	allocation->job = NULL;
-	*job = (struct job){ .kind = pool_accept(broker, allocation, may_keep) ? JOB_ZERO : JOB_RELEASE,
-			     .device = allocation->device,
-			     .uid = allocation->slab.kind.owner,
-			     .span = allocation->span,
-			     .ptr = allocation->ptr,
-			     .done = release_done,
-			     .context = broker,
-			     .subject = allocation };
+	*job = (struct job){
+		.order = { .kind = pool_accept(broker, allocation, may_keep) ? ORDER_ZERO : ORDER_RELEASE,
+			   .device = allocation->device,
+			   .uid = allocation->slab.kind.owner,
+			   .memory = allocation->memory,
+			   .size = allocation->span },
+		.done = release_done,
+		.context = broker,
+		.subject = allocation,
+	};
 	workers_submit(broker->workers, job);
 	CRASH_POINT(release_submitted);
 }
@@ -100,14 +102,14 @@ static void clean_done(struct job *job)
 	struct broker *broker = job->context;
 
 	CRASH_POINT(clean_done);
-	if (job->error)
+	if (job->outcome.error)
 		pool_device_failed(broker, job, "zero", ", which are used no more");
 	else
 		broker->counters.ranges_cleaned++;
 	broker_changed(broker);
-	memory_cleaned(broker->memory, job->subject, job->range, job->error);
+	memory_cleaned(broker->memory, job->subject, job->range, job->outcome.error);
 	drain_ended(broker, job->serial);
-	pool_wake(broker, job->device); /* the allocation may be idle now, so that it can be evicted for a create */
+	pool_wake(broker, job->order.device); /* the allocation may be idle now, so that it can be evicted for a create */
 	free(job);
 }
 
@@ -120,13 +122,14 @@ bool reclaim_clean(void *context, struct allocation *allocation, uint32_t range,
 		drain_ended(broker, serial);
 		return false;
 	}
-	job->kind = JOB_ZERO;
-	job->device = allocation->device;
-	job->uid = allocation->slab.kind.owner;
+	job->order.kind = ORDER_ZERO;
+	job->order.device = allocation->device;
+	job->order.uid = allocation->slab.kind.owner;
 	job->range = range;
 	job->serial = serial;
-	job->span = allocation->slab.kind.range;
-	job->ptr = (char *)allocation->ptr + range * job->span;
+	job->order.size = allocation->slab.kind.range;
+	job->order.memory = allocation->memory;
+	job->order.offset = range * job->order.size;
 	job->done = clean_done;
 	job->context = broker;
 	job->subject = allocation;

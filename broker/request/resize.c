@@ -139,7 +139,7 @@ static struct job *zero_job_new(struct growth *growth, void (*done)(struct job *
 		error_set(-ENOMEM, "the broker is out of memory");
 		return NULL;
 	}
-	job->kind = JOB_ZERO;
+	job->order.kind = ORDER_ZERO;
 	job->done = done;
 	job->context = growth;
 	return job;
@@ -156,10 +156,11 @@ static void zero_job_submit(struct job *job, uint64_t bytes)
 	const struct allocation *allocation = buffer->allocation;
 	const struct allocation *last = allocation->chunks ? allocation->chunks->chunk_prev : allocation;
 
-	job->device = allocation->device;
-	job->uid = buffer->owner;
-	job->span = bytes;
-	job->ptr = (char *)last->ptr + (buffer->size - (allocation->size - last->span));
+	job->order.device = allocation->device;
+	job->order.uid = buffer->owner;
+	job->order.size = bytes;
+	job->order.memory = last->memory;
+	job->order.offset = buffer->size - (allocation->size - last->span);
 	workers_submit(growth->broker->workers, job);
 }
 
@@ -167,13 +168,13 @@ static void growth_zeroed(struct job *job)
 {
 	struct growth *growth = job->context;
 	const char *text;
-	int error = job->error;
+	int error = job->outcome.error;
 
 	CRASH_POINT(growth_zeroed);
 	if (error)
 		pool_device_failed(growth->broker, job, "zero", "");
 	if (error)
-		growth_end(growth, error, job->text);
+		growth_end(growth, error, job->outcome.text);
 	else if (!growth->chunk || growth_may_end(growth, &text)) /* growth_end() reports the error */
 		growth_end(growth, 0, NULL);
 	else if ((error = growth_provide(growth)))
@@ -280,9 +281,9 @@ static void cut_zeroed(struct job *job)
 	struct growth *cut = job->context;
 	struct broker *broker = cut->broker;
 
-	if (job->error)
+	if (job->outcome.error)
 		pool_device_failed(broker, job, "zero", "");
-	growth_answer(cut, job->error, job->text);
+	growth_answer(cut, job->outcome.error, job->outcome.text);
 	broker_changed(broker);
 	memory_unhold(broker->memory, cut->buffer->allocation);
 	free(cut);

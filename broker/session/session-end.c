@@ -254,10 +254,10 @@ static void on_answer(struct job *job)
 {
 	struct session *session = session_find(job->context, job->session);
 
-	if (session && job->error == -EBUSY)
+	if (session && job->outcome.error == -EBUSY)
 		ask_later(session);
-	else if (session && job->error)
-		session_unproven(session, job->text);
+	else if (session && job->outcome.error)
+		session_unproven(session, job->outcome.text);
 	else if (session)
 		session_end(session);
 	free(job);
@@ -272,10 +272,10 @@ static void ask(struct session *session)
 		ask_later(session);
 		return;
 	}
-	job->kind = JOB_GONE;
-	job->uid = session->who.uid;
-	job->pid = session->pid;
-	job->mps = session->proof.mps;
+	job->order.kind = ORDER_GONE;
+	job->order.uid = session->who.uid;
+	job->order.pid = session->pid;
+	job->order.mps = session->proof.mps;
 	job->session = session->id;
 	job->done = on_answer;
 	job->context = session->broker;

@@ -85,7 +85,8 @@ static void gate_install(void)
 	gate.device = device_host;
 	gate.device.allocate = gated_allocate;
 	gate.device.release = gated_release;
-	broker.workers->device = &gate.device;
+	for (unsigned i = 0; i <= broker.workers->devices; i++)
+		broker.workers->worker[i].owner.device = &gate.device;
 }
 
 /* ---- the loop ---- */

@@ -127,6 +127,17 @@ int harness_setup(void **state)
 	return 0;
 }
 
+void use_device(const struct device *device)
+{
+	for (unsigned i = 0; i <= broker.workers->devices; i++)
+		broker.workers->worker[i].owner.device = device;
+}
+
+void *address_of(const struct allocation *allocation)
+{
+	return owner_address(&broker.workers->worker[0].owner, allocation->memory);
+}
+
 unsigned hook_none(struct session *session)
 {
 	(void)session;

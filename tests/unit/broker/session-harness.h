@@ -43,6 +43,12 @@ extern uint32_t harness_buffers, harness_handles;
 extern const char *harness_device;
 int harness_setup(void **state);
 
+/* From now on the orders about all devices go to this one. Called while none is under way. */
+void use_device(const struct device *device);
+
+/* The address of memory of device 0 in this process. */
+void *address_of(const struct allocation *allocation);
+
 /*
  * The broker's own hooks of sessions. A test may give broker.sessions others, which harness_teardown() takes back.
  * hook_none() is a hook that finds nothing to do.

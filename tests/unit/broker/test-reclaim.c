@@ -64,7 +64,7 @@ static void test_memory_that_the_device_does_not_free_is_not_counted_as_freed(vo
 
 	(void)state;
 	expect_done(&peer, WIRE_CREATE, "lost");
-	memory = registry_find(broker.registry, "lost")->allocation->ptr;
+	memory = address_of(registry_find(broker.registry, "lost")->allocation);
 	room = broker.pool->device[0].room;
 	host_fail_next(HOST_RELEASE, 1, EIO);
 	expect_done(&peer, WIRE_UNLINK, "lost");

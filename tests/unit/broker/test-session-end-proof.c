@@ -81,7 +81,7 @@ static void test_the_device_is_asked_about_the_process(void **state)
 	(void)state;
 	asked_device = device_host;
 	asked_device.gone = gone_noted;
-	broker.workers->device = &asked_device;
+	use_device(&asked_device);
 	questions = 0;
 	for (int mps = 0; mps < 2; mps++) {
 		struct peer peer;

@@ -311,7 +311,7 @@ static void invariant_9_a_device_that_hangs_keeps_no_death_from_being_proven(voi
 	(void)state;
 	hanging = device_host;
 	hanging.zero = zero_or_hang;
-	broker.workers->device = &hanging;
+	use_device(&hanging);
 	assert_int_equal(answer_to(&victim, &there).type, WIRE_DONE);
 	grant = acquire(&victim, "there");
 	assert_true(grant.owner_device == 1);

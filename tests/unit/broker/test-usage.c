@@ -65,7 +65,7 @@ static int setup(void **state)
 	shared.allocate = allocate_beside_others;
 	shared.room = room_beside_others;
 	shared.release = count_release;
-	broker.workers->device = &shared;
+	use_device(&shared);
 	broker_keep(&broker, LIMIT);
 	return error;
 }

@@ -33,15 +33,17 @@
 #define PATIENCE_MS 5000
 
 #define GATE       ((uint64_t)INT32_MAX)  /* the number of a call that waits until it may go on */
-#define UNTIL_STOP (GATE - 1)             /* the span of one that waits until the threads shall end */
+#define UNTIL_STOP (GATE - 1)             /* the size of one that waits until the threads shall end */
+#define MEMORIES   32                     /* memory with the numbers from 1 on, which setup() makes */
 
 static struct workers workers;
 static struct event_base *base;
 static sem_t there, go; /* the thread is at the gate; it may go on */
-/* Numbers of jobs, which are their spans, pointers or pids: what the device was called for, and what came back. */
+/* Numbers of jobs, which are their sizes, memory or pids: what the device was called for, and what came back. */
 static uint64_t called[MANY + 8], handed_back[MANY + 8];
 static unsigned calls, handed; /* calls: the thread's until it has ended, or all that was submitted came back */
 static sigset_t blocked;       /* in the thread */
+static bool making;         /* setup() makes memory, which is not noted */
 
 /* ---- the device ---- */
 
@@ -73,7 +75,9 @@ static int fake_allocate(int ordinal, uint64_t size, unsigned kind, void **ptr)
 {
 	(void)ordinal, (void)kind;
 	*ptr = NULL;
-	if (size == GATE)
+	if (making)
+		*ptr = (void *)(uintptr_t)size;
+	else if (size == GATE)
 		wait_at_gate();
 	else if (size == UNTIL_STOP)
 		wait_until_stop();
@@ -85,7 +89,8 @@ static int fake_allocate(int ordinal, uint64_t size, unsigned kind, void **ptr)
 static int fake_zero(int ordinal, void *ptr, uint64_t size)
 {
 	(void)ordinal, (void)size;
-	return ptr ? note((uint64_t)(uintptr_t)ptr) : 0; /* NULL: what was just allocated */
+	/* that of an allocation is not noted */
+	return ptr && !making ? note((uint64_t)(uintptr_t)ptr) : 0;
 }
 
 static int fake_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor)
@@ -121,39 +126,39 @@ static const struct device fake = { .allocate = fake_allocate,
 
 static uint64_t job_number(const struct job *job)
 {
-	return job->kind == JOB_ALLOCATE ? job->span :
-	       job->kind == JOB_GONE	 ? (uint64_t)job->pid :
-					   (uint64_t)(uintptr_t)job->ptr;
+	return job->order.kind == ORDER_ALLOCATE ? job->order.size :
+	       job->order.kind == ORDER_GONE	 ? (uint64_t)job->order.pid :
+						   job->order.memory;
 }
 
 static void done(struct job *job)
 {
 	if (job_number(job) != GATE)
 		handed_back[handed++] = job_number(job);
-	if (job->kind == JOB_GONE) {
-		assert_int_equal(job->error, -EBUSY);
-		assert_non_null(strstr(job->text, "is not gone"));
+	if (job->order.kind == ORDER_GONE) {
+		assert_int_equal(job->outcome.error, -EBUSY);
+		assert_non_null(strstr(job->outcome.text, "is not gone"));
 	}
 	free(job);
 }
 
-static void submit(enum job_kind kind, uid_t uid, uint64_t number)
+static void submit(enum order_kind kind, uid_t uid, uint64_t number)
 {
 	struct job *job = calloc(1, sizeof *job);
 
 	assert_non_null(job);
-	job->kind = kind;
-	job->uid = uid;
-	job->span = kind == JOB_ALLOCATE ? number : 0;
-	job->ptr = kind == JOB_RELEASE || kind == JOB_ZERO ? (void *)(uintptr_t)number : NULL;
-	job->pid = kind == JOB_GONE ? (pid_t)number : 0;
+	job->order.kind = kind;
+	job->order.uid = uid;
+	job->order.size = kind == ORDER_ALLOCATE ? number : 0;
+	job->order.memory = kind == ORDER_RELEASE || kind == ORDER_ZERO ? number : 0;
+	job->order.pid = kind == ORDER_GONE ? (pid_t)number : 0;
 	job->done = done;
 	workers_submit(&workers, job);
 }
 
 static void create(uid_t uid, uint64_t number)
 {
-	submit(JOB_ALLOCATE, uid, number);
+	submit(ORDER_ALLOCATE, uid, number);
 }
 
 static void expect_at_gate(void)
@@ -172,7 +177,7 @@ static void close_gate(uid_t uid)
 /* The same of questions, which are asked on a thread of their own. */
 static void close_gate_of_questions(uid_t uid)
 {
-	submit(JOB_GONE, uid, GATE);
+	submit(ORDER_GONE, uid, GATE);
 	expect_at_gate();
 }
 
@@ -201,9 +206,18 @@ static void expect_order(const uint64_t *order, unsigned count)
 static int setup(void **state)
 {
 	(void)state;
-	calls = handed = 0;
 	base = event_base_new();
-	return !base || sem_init(&there, 0, 0) || sem_init(&go, 0, 0) || workers_start(&workers, base, &fake, 1);
+	if (!base || sem_init(&there, 0, 0) || sem_init(&go, 0, 0) || workers_start(&workers, base, &fake, 1))
+		return -1;
+	handed = 0;
+	making = true;
+	for (uint64_t i = 1; i <= MEMORIES; i++)
+		create(ALICE, i);
+	while (workers.pending)
+		event_base_loop(base, EVLOOP_ONCE);
+	calls = handed = 0;
+	making = false;
+	return 0;
 }
 
 static int teardown(void **state)
@@ -265,9 +279,9 @@ static void test_questions_are_served_in_turn_too(void **state)
 	(void)state;
 	close_gate_of_questions(BOB);
 	for (uint64_t i = 1; i <= 3; i++)
-		submit(JOB_GONE, ALICE, i);
-	submit(JOB_GONE, BOB, 4);
-	submit(JOB_GONE, BOB, 5);
+		submit(ORDER_GONE, ALICE, i);
+	submit(ORDER_GONE, BOB, 4);
+	submit(ORDER_GONE, BOB, 5);
 	open_gate();
 	EXPECT_ORDER(1, 4, 2, 5, 3);
 }
@@ -286,13 +300,13 @@ static void invariant_5_devices_and_questions_do_not_wait_for_each_other(void **
 {
 	(void)state;
 	close_gate(ALICE);
-	submit(JOB_GONE, ALICE, 1);
-	submit(JOB_GONE, BOB, 2);
+	submit(ORDER_GONE, ALICE, 1);
+	submit(ORDER_GONE, BOB, 2);
 	wait_for(2);
 	open_gate();
 	close_gate_of_questions(ALICE);
 	create(ALICE, 3);
-	submit(JOB_RELEASE, BOB, 4);
+	submit(ORDER_RELEASE, BOB, 4);
 	wait_for(4);
 	open_gate();
 }
@@ -302,10 +316,10 @@ static void test_releases_and_others_alternate(void **state)
 	(void)state;
 	close_gate(ALICE);
 	create(ALICE, 1);
-	submit(JOB_RELEASE, ALICE, 2);
+	submit(ORDER_RELEASE, ALICE, 2);
 	create(BOB, 3);
-	submit(JOB_RELEASE, BOB, 4);
-	submit(JOB_RELEASE, ALICE, 5);
+	submit(ORDER_RELEASE, BOB, 4);
+	submit(ORDER_RELEASE, ALICE, 5);
 	create(BOB, 6);
 	open_gate();
 	EXPECT_ORDER(2, 1, 4, 3, 5, 6);
@@ -316,11 +330,11 @@ static void test_a_create_does_not_wait_for_all_zeroing(void **state)
 {
 	(void)state;
 	close_gate(ALICE);
-	submit(JOB_ZERO, ALICE, 1);
-	submit(JOB_ZERO, ALICE, 2);
-	submit(JOB_ZERO, BOB, 3);
+	submit(ORDER_ZERO, ALICE, 1);
+	submit(ORDER_ZERO, ALICE, 2);
+	submit(ORDER_ZERO, BOB, 3);
 	create(ALICE, 4);
-	submit(JOB_RELEASE, ALICE, 5);
+	submit(ORDER_RELEASE, ALICE, 5);
 	open_gate();
 	EXPECT_ORDER(1, 5, 4, 3, 2);
 }
@@ -378,13 +392,13 @@ static void test_a_queue_that_was_empty_goes_on(void **state)
 	for (uint64_t i = 0; i < 3; i++) {
 		calls = handed = 0;
 		close_gate(BOB);
-		submit(JOB_RELEASE, BOB, 1);
+		submit(ORDER_RELEASE, BOB, 10 * i + 1);
 		create(ALICE, 2);
 		create(BOB, 3);
-		submit(JOB_RELEASE, BOB, 4);
+		submit(ORDER_RELEASE, BOB, 10 * i + 4);
 		create(ALICE, 5);
 		open_gate();
-		EXPECT_ORDER(1, 2, 4, 3, 5);
+		EXPECT_ORDER(10 * i + 1, 2, 10 * i + 4, 3, 5);
 	}
 }
 
@@ -396,7 +410,7 @@ static void test_a_stop_does_what_was_submitted(void **state)
 	create(ALICE, 1);
 	create(BOB, 2);
 	create(ALICE, 3);
-	submit(JOB_RELEASE, ALICE, 4);
+	submit(ORDER_RELEASE, ALICE, 4);
 	workers_stop(&workers);
 	assert_int_equal(calls, 4);
 	assert_int_equal(handed, 0);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owner.c - see owner.h */
+#include "owner.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/tables.h"
+
+/* Memory of the device. */
+struct held {
+	uint64_t       number;
+	void          *ptr;
+	UT_hash_handle hh; /* handle in the table owner->memory */
+};
+
+/* Enters the number, without an address. NULL: out of memory. */
+static struct held *held_new(struct owner *owner, uint64_t number)
+{
+	struct held *held = calloc(1, sizeof *held);
+
+	if (!held)
+		return NULL;
+	held->number = number;
+	HASH_ADD(hh, owner->memory, number, sizeof held->number, held);
+	if (table_added(held))
+		return held;
+	free(held);
+	return NULL;
+}
+
+static void held_free(struct owner *owner, struct held *held)
+{
+	HASH_DELETE(hh, owner->memory, held);
+	free(held);
+}
+
+static struct held *held_find(const struct owner *owner, uint64_t number)
+{
+	struct held *held;
+
+	HASH_FIND(hh, owner->memory, &number, sizeof number, held);
+	return held;
+}
+
+void *owner_address(const struct owner *owner, uint64_t number)
+{
+	const struct held *held = held_find(owner, number);
+
+	return held ? held->ptr : NULL;
+}
+
+static int unknown(uint64_t number)
+{
+	return error_set(-ENOENT, "no memory of the device has the number %llu", (unsigned long long)number);
+}
+
+static int make(const struct device *device, const struct order *order, struct held *held, struct outcome *outcome)
+{
+	int ordinal = (int)order->device, error;
+
+	error = device->allocate(ordinal, order->size, order->exported, &held->ptr);
+	if (error)
+		return error;
+	error = device->zero(ordinal, held->ptr, order->size);
+	if (!error)
+		error = device->export_handle(ordinal, held->ptr, &outcome->handle, &outcome->descriptor);
+	if (error)
+		device->release(ordinal, held->ptr);
+	return error;
+}
+
+static int allocate(struct owner *owner, const struct order *order, struct outcome *outcome)
+{
+	struct held *held = held_new(owner, order->memory);
+	int error;
+
+	if (!held)
+		return error_set(-ENOBUFS, "the broker is out of memory");
+	error = make(owner->device, order, held, outcome);
+	if (error)
+		held_free(owner, held);
+	return error;
+}
+
+static int zero(const struct owner *owner, const struct order *order)
+{
+	char *ptr = owner_address(owner, order->memory);
+
+	return ptr ? owner->device->zero((int)order->device, ptr + order->offset, order->size) :
+		     unknown(order->memory);
+}
+
+static int release(struct owner *owner, const struct order *order)
+{
+	struct held *held = held_find(owner, order->memory);
+	int error;
+
+	if (!held)
+		return unknown(order->memory);
+	error = owner->device->release((int)order->device, held->ptr);
+	held_free(owner, held);
+	return error;
+}
+
+static int carry_out(struct owner *owner, const struct order *order, struct outcome *outcome)
+{
+	const struct device *device = owner->device;
+
+	switch (order->kind) {
+	case ORDER_ALLOCATE:
+		return allocate(owner, order, outcome);
+	case ORDER_ZERO:
+		return zero(owner, order);
+	case ORDER_RELEASE:
+		return release(owner, order);
+	case ORDER_ROOM:
+		return device->room((int)order->device, &outcome->room);
+	default:
+		return device->gone(order->pid, order->mps);
+	}
+}
+
+void owner_carry_out(struct owner *owner, const struct order *order, struct outcome *outcome)
+{
+	*outcome = (struct outcome){ .descriptor = -1 };
+	outcome->error = carry_out(owner, order, outcome);
+	if (outcome->error)
+		memcpy(outcome->text, error_text(), sizeof outcome->text);
+	/* an ALLOCATE that the device refused is told how much memory is free */
+	if (order->kind == ORDER_ALLOCATE && outcome->error == -ENOMEM &&
+	    owner->device->room((int)order->device, &outcome->room))
+		outcome->room = 0;
+}
+
+void owner_deinit(struct owner *owner)
+{
+	struct held *held, *next;
+
+	HASH_ITER(hh, owner->memory, held, next)
+		held_free(owner, held);
+}

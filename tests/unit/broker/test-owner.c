@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-owner.c - the owner of a device's memory carries out orders by the memory's number, and leaves nothing behind
+ * of one that fails. The device is a list of what it was called for, and fails when it is told to.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "broker/owner/owner.h"
+#include "common/tables.h"
+#include "tests/unit/broker/failing.h"
+
+#define DEVICE 3
+#define SIZE   (UINT64_C(2) << 20)
+
+static char story[256];      /* the device's calls */
+static const char *failing;  /* name of the call that fails; "": none */
+static int failure;
+static uint64_t free_bytes;
+static char memory[64];      /* address of the n-th memory: memory + 16 * n */
+static unsigned made;
+
+static int called(int ordinal, const char *name)
+{
+	assert_int_equal(ordinal, DEVICE);
+	strcat(strcat(story, name), " ");
+	return strcmp(name, failing) ? 0 : error_set(failure, "the device cannot %s", name);
+}
+
+static int fake_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
+{
+	assert_int_equal(size, SIZE);
+	assert_int_equal(exported, 7);
+	*ptr = memory + (size_t)16 * made++;
+	return called(ordinal, "allocate");
+}
+
+static const char *zeroed; /* address of what was zeroed last */
+static uint64_t zeroed_bytes;
+
+static int fake_zero(int ordinal, void *ptr, uint64_t size)
+{
+	zeroed = ptr;
+	zeroed_bytes = size;
+	return called(ordinal, "zero");
+}
+
+static int fake_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor)
+{
+	memset(handle, (int)((char *)ptr - memory) + 1, sizeof *handle);
+	*descriptor = 42;
+	return called(ordinal, "export");
+}
+
+static const char *released;
+
+static int fake_release(int ordinal, void *ptr)
+{
+	released = ptr;
+	return called(ordinal, "release");
+}
+
+static int fake_room(int ordinal, uint64_t *bytes)
+{
+	*bytes = free_bytes;
+	return called(ordinal, "room");
+}
+
+static int fake_gone(pid_t pid, bool mps)
+{
+	assert_int_equal(pid, 1234);
+	return mps ? error_set(-EBUSY, "it is listed") : 0;
+}
+
+static const struct device fake = { .allocate = fake_allocate,
+				    .zero = fake_zero,
+				    .export_handle = fake_export,
+				    .release = fake_release,
+				    .room = fake_room,
+				    .gone = fake_gone };
+static struct owner owner;
+static struct outcome outcome;
+
+static int setup(void **state)
+{
+	(void)state;
+	owner = (struct owner){ .device = &fake };
+	failing = "";
+	failure = -EIO;
+	*story = 0;
+	free_bytes = 5;
+	made = 0;
+	zeroed = released = NULL;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	owner_deinit(&owner);
+	return owner.memory ? -1 : 0;
+}
+
+static int ordered(struct order order)
+{
+	order.device = DEVICE;
+	*story = 0;
+	memset(&outcome, 0xee, sizeof outcome);
+	owner_carry_out(&owner, &order, &outcome);
+	assert_true(!outcome.error == !*outcome.text);
+	return outcome.error;
+}
+
+static int make(uint64_t number)
+{
+	return ordered((struct order){ .kind = ORDER_ALLOCATE, .memory = number, .size = SIZE, .exported = 7 });
+}
+
+static int zero(uint64_t number, uint64_t offset, uint64_t size)
+{
+	return ordered((struct order){ .kind = ORDER_ZERO, .memory = number, .offset = offset, .size = size });
+}
+
+static int release(uint64_t number)
+{
+	return ordered((struct order){ .kind = ORDER_RELEASE, .memory = number });
+}
+
+/* Invariant 6: nothing is exported before it is zeroed. */
+static void invariant_6_memory_is_zeroed_before_it_is_exported(void **state)
+{
+	(void)state;
+	assert_int_equal(make(9), 0);
+	assert_string_equal(story, "allocate zero export ");
+	assert_ptr_equal(zeroed, memory);
+	assert_int_equal(zeroed_bytes, SIZE);
+	assert_int_equal(outcome.descriptor, 42);
+	assert_int_equal(((const unsigned char *)&outcome.handle)[0], 1);
+}
+
+static void test_memory_is_known_by_its_number(void **state)
+{
+	(void)state;
+	assert_int_equal(make(9), 0);
+	assert_int_equal(make(UINT64_MAX), 0);
+	assert_int_equal(zero(UINT64_MAX, 3, 5), 0);
+	assert_ptr_equal(zeroed, memory + 16 + 3);
+	assert_int_equal(zeroed_bytes, 5);
+	assert_int_equal(release(9), 0);
+	assert_ptr_equal(released, memory);
+	assert_int_equal(zero(UINT64_MAX, 0, 1), 0);
+	assert_ptr_equal(zeroed, memory + 16);
+}
+
+static void test_an_unknown_number_does_not_reach_the_device(void **state)
+{
+	(void)state;
+	assert_int_equal(zero(1, 0, 1), -ENOENT);
+	assert_int_equal(release(1), -ENOENT);
+	assert_int_equal(make(1), 0);
+	assert_int_equal(release(1), 0);
+	assert_int_equal(release(1), -ENOENT);
+	assert_string_equal(story, "");
+	assert_int_equal(outcome.descriptor, -1);
+}
+
+static void test_a_failed_release_forgets_the_memory(void **state)
+{
+	(void)state;
+	assert_int_equal(make(1), 0);
+	failing = "release";
+	assert_int_equal(release(1), -EIO);
+	assert_non_null(strstr(outcome.text, "cannot release"));
+	failing = "";
+	assert_int_equal(release(1), -ENOENT);
+}
+
+static void expect_nothing_made(const char *call, const char *calls)
+{
+	failing = call;
+	assert_int_equal(make(1), -EIO);
+	assert_string_equal(story, calls);
+	assert_null(owner.memory);
+}
+
+static void test_what_fails_leaves_no_memory(void **state)
+{
+	(void)state;
+	expect_nothing_made("allocate", "allocate ");
+	expect_nothing_made("zero", "allocate zero release ");
+	assert_ptr_equal(released, memory + 16);
+	expect_nothing_made("export", "allocate zero export release ");
+	failing = "";
+	assert_int_equal(make(1), 0);
+}
+
+/* A device without memory says how much it has. */
+static void test_a_refused_create_is_told_the_room(void **state)
+{
+	(void)state;
+	failing = "allocate";
+	failure = -ENOMEM;
+	assert_int_equal(make(1), -ENOMEM);
+	assert_string_equal(story, "allocate room ");
+	assert_int_equal(outcome.room, 5);
+	failure = -ENOTSUP;
+	assert_int_equal(make(1), -ENOTSUP);
+	assert_int_equal(outcome.room, 0);
+}
+
+/* Not -ENOMEM, which is the device's, and has the create wait for its memory. */
+static void test_an_owner_without_memory_makes_nothing(void **state)
+{
+	(void)state;
+	for (unsigned i = 0;; i++) {
+		fail_after(i);
+		make(1);
+		if (!fail_ended())
+			break;
+		assert_int_equal(outcome.error, -ENOBUFS);
+		assert_string_equal(story, "");
+		assert_null(owner.memory);
+	}
+	assert_int_equal(outcome.error, 0);
+}
+
+static void test_questions(void **state)
+{
+	(void)state;
+	assert_int_equal(ordered((struct order){ .kind = ORDER_ROOM }), 0);
+	assert_int_equal(outcome.room, 5);
+	assert_int_equal(ordered((struct order){ .kind = ORDER_GONE, .pid = 1234 }), 0);
+	assert_int_equal(ordered((struct order){ .kind = ORDER_GONE, .pid = 1234, .mps = true }), -EBUSY);
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(invariant_6_memory_is_zeroed_before_it_is_exported),
+		ON(test_memory_is_known_by_its_number),
+		ON(test_an_unknown_number_does_not_reach_the_device),
+		ON(test_a_failed_release_forgets_the_memory),
+		ON(test_what_fails_leaves_no_memory),
+		ON(test_a_refused_create_is_told_the_room),
+		ON(test_an_owner_without_memory_makes_nothing),
+		ON(test_questions),
+	};
+
+	tables_init();
+	return cmocka_run_group_tests_name("the owner of the memory", tests, NULL, NULL);
+}
