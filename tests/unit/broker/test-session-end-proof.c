@@ -245,6 +245,10 @@ static void invariant_9_without_memory_for_a_timer_the_device_is_asked_again(voi
 		assert_true(!session->proof.again || !evtimer_pending(session->proof.again, NULL));
 		EXPECT_SOON(!broker.sessions->by_id);
 		assert_int_equal(broker.counters.mappings_died, calls + 1);
+		peer = join();
+		expect_done(&peer, WIRE_UNLINK, "a");
+		part(&peer);
+		EXPECT_SOON(!broker.sessions->by_id);
 	}
 	assert_int_equal(events_of(EVENT_UNPROVEN), 0);
 }

@@ -98,7 +98,6 @@ static void invariant_9_a_device_that_is_not_done_is_asked_again(void **state)
 /* The device can tell now. The broker would not ask again, but no session may outlive the test. */
 static void ask_again(struct session *session)
 {
-	event_free(session->proof.again);
 	session->proof.state = PROOF_NONE;
 	session_prove(session);
 }
@@ -184,6 +183,7 @@ static void invariant_5_questions_become_rare(void **state)
 	(void)state;
 	host_fail_next(HOST_GONE, EVER, EBUSY);
 	session = die_holding(&victim);
+	EXPECT_SOON(session->proof.again);
 	/* those that are about to go are gone within a second, and nobody waits much longer for them than need be */
 	for (int question = 0; question < 50; question++) {
 		ask_now(session, &at_least, &at_most);
