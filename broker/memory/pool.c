@@ -81,9 +81,10 @@ void pool_device_failed(struct broker *broker, const struct job *job, const char
 
 	snprintf(text, sizeof text, "could not %s %llu bytes%s: %s", what, (unsigned long long)job->order.size, so,
 		 job->outcome.text);
-	event_happened(broker,
-		       &(struct broker_event){
-			       .kind = EVENT_DEVICE_FAILED, .error = job->outcome.error, .detail = job->order.device, .text = text });
+	event_happened(broker, &(struct broker_event){ .kind = EVENT_DEVICE_FAILED,
+						       .error = job->outcome.error,
+						       .detail = job->order.device,
+						       .text = text });
 }
 
 static void freed(struct job *job)

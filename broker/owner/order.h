@@ -38,7 +38,7 @@ struct order {
 struct outcome {
 	int                  error;      /* 0, or a negative errno with the error message in `text` */
 	char                 text[ERROR_TEXT_MAX];
-	uint64_t             room;       /* of ROOM, and of an ALLOCATE that fails: free bytes of the device; 0: unknown */
+	uint64_t             room;       /* of ROOM, and of a failed ALLOCATE: free bytes of the device; 0: unknown */
 	struct device_handle handle;     /* of ALLOCATE: opens the memory */
 	int                  descriptor; /* of ALLOCATE: opens the memory; owned by the device; -1: none */
 };

@@ -109,7 +109,8 @@ static void clean_done(struct job *job)
 	broker_changed(broker);
 	memory_cleaned(broker->memory, job->subject, job->range, job->outcome.error);
 	drain_ended(broker, job->serial);
-	pool_wake(broker, job->order.device); /* the allocation may be idle now, so that it can be evicted for a create */
+	/* the allocation may be idle now, so that it can be evicted for a create */
+	pool_wake(broker, job->order.device);
 	free(job);
 }
 
