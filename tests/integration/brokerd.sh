@@ -232,7 +232,7 @@ check "keys that need a restart are named" eval \
 check "and stay as they were" eval '[ "$(stat -c %a "$socket")" = 666 ] && works create third 1 unlink third'
 check "the rest of that file holds" eval 'works create most 1'
 configure 'log = verbose'
-check "so does how much is logged" eval 'reloads && works create v 1 unlink v && soon said "^brokerd: session [0-9]* is open: pid [0-9]* (.*status-client), uid $(id -u)$"'
+check "so does how much is logged" eval 'reloads && works create v 1 unlink v && soon said "^brokerd: session [0-9]* is open: pid [0-9]* (.*status-client), uid $(id -u), revision [0-9]* of the protocol$"'
 check "who leaves is logged too" soon said '^brokerd: session [0-9]* (pid [0-9]*, .*status-client) left$'
 kept() {
 	"$show" --json "$name" | grep -q "^ *\"pooled\": $1"
