@@ -198,6 +198,7 @@ static void compose_body(const struct peer *peer, struct input *input, struct wi
 	case WIRE_HELLO:
 		message->hello = peer->challenge;
 		message->hello.flags = input_byte(input);
+		message->hello.oldest = message->hello.flags >> 6; /* 2 and 3 are no revision of the broker */
 		break;
 	default:
 		if (row->size > row->names * NAME_SIZE)
