@@ -42,7 +42,10 @@ static bool watch(const struct names *names, const char *path)
 						       IN_DONT_FOLLOW | IN_ONESHOT) >= 0;
 }
 
-/* Watches the paths before it checks the names, so that no removal between the two is missed. */
+/*
+ * Watches the paths before it checks the names, so that no removal between the two is missed. A path without a file is
+ * watched once its name was made again; if it never is, as a name that is needed no more, the timer ends all the same.
+ */
 static void on_time(evutil_socket_t fd, short what, void *argument)
 {
 	struct names *names = argument;
@@ -51,7 +54,7 @@ static void on_time(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	for (unsigned i = 0; i < names->path_count; i++)
-		again |= !watch(names, names->paths[i]);
+		again |= !watch(names, names->paths[i]) && errno != ENOENT;
 	for (unsigned i = 0; i < names->count; i++)
 		again |= look_at(names, i);
 	if (!again)

@@ -6,7 +6,7 @@
  * create (allocation_adopt()). Slabs, idle memory and the pool are lists that the object is in while its state allows.
  * memory.c changes the state while the allocation is charged to a user; request/reclaim.c and pool.c do afterwards. The
  * registry (above) counts in the object the names, mappings and grants that keep the allocation. Owns the memory's
- * address, its handle, and the job that will free it.
+ * handle, and the job that will free it.
  *
  * An allocation that grew has chunks: allocations of their own, without buffers and mappings. Each process maps the
  * chunks one behind the other, at addresses that it reserved when it mapped the allocation's first part. A chunk is

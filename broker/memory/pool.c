@@ -92,8 +92,12 @@ static void freed(struct job *job)
 	struct broker *broker = job->context;
 	struct allocation *allocation = job->subject;
 
-	if (job->outcome.error)
+	if (job->outcome.error) {
 		pool_device_failed(broker, job, "free", "");
+		/* the memory counted as freed when the pool took it, and is lost now */
+		broker->counters.allocations_freed--;
+		broker->counters.bytes_freed -= job->order.size;
+	}
 	DL_DELETE(broker->pool->leaving, allocation);
 	allocation->job = job;
 	pool_returned(broker, allocation, job->outcome.error);

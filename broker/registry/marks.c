@@ -12,11 +12,15 @@
 #include "common/error.h"
 #include "timeline.h"
 
+/* Without memory for the timer, on_timer() is called in the next pass of the loop. */
 static void look_later(struct marks *marks, unsigned ms)
 {
 	struct timeval pause = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+	bool set = !event_add(marks->timer, &pause);
 
-	marks->soon = !event_add(marks->timer, &pause) && ms == MARKS_FIRST_MS;
+	marks->soon = set && ms == MARKS_FIRST_MS;
+	if (!set && !evtimer_pending(marks->timer, NULL))
+		event_active(marks->timer, EV_TIMEOUT, 0);
 }
 
 static void look(struct broker *broker)

@@ -21,7 +21,7 @@
 /* The waits for one name. Exists while at least one request waits for the name. */
 struct name_queue {
 	char               name[NAME_SIZE];
-	struct name_wait  *waits; /* list of the waits, the oldest first */
+	struct name_wait  *waits; /* list of the waits, in the order in which they are to be answered */
 	/* the waits from the first to this one are to be answered; later waits are not. NULL: none is to be answered */
 	struct name_wait  *last;
 	struct name_queue *waking_prev, *waking_next; /* links in the list waiting->waking, while last is not NULL */

@@ -119,6 +119,8 @@ static void on_allocated(struct job *job)
 		if (finds_room(provision) || waits(provision))
 			goto free_job;
 	}
+	if (job->outcome.error == -ENOBUFS) /* the owner is out of memory, and no device is */
+		job->outcome.error = -ENOMEM;
 	if (!job->outcome.error)
 		pool_made(broker, job->order.device, job->order.size);
 	else if (job->outcome.error != -ENOMEM)

@@ -509,11 +509,8 @@ bool discard_message(struct discard *discard, uid_t uid, int sock)
 {
 	struct wire_message message;
 	struct socket_extra extra;
-	int error;
+	int error = socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
 
-	if (!discard_admits(discard, uid, sock))
-		return false;
-	error = socket_receive(sock, &message, &extra, false, MSG_DONTWAIT);
 	discard_close(discard, uid, extra.unwanted, extra.unwanted_count);
 	/* an empty message has a sender (SO_PASSCRED), the end of file has no sender */
 	return error != -EAGAIN && (error != -ECONNRESET || extra.has_sender);

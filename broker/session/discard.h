@@ -76,8 +76,8 @@ bool discard_admits(struct discard *discard, uid_t uid, int sock);
 void discard_close(struct discard *discard, uid_t uid, const int *fds, unsigned count);
 
 /*
- * Reads a message from the user's socket and discards it with its descriptors. Returns false when no message is left or
- * the next one is not admitted (discard_admits()). The end of file is not a message.
+ * Reads a message that discard_admits() has admitted from the user's socket, and discards it with its descriptors.
+ * Returns false if no message is left. The end of file is not a message.
  */
 bool discard_message(struct discard *discard, uid_t uid, int sock);
 

@@ -191,14 +191,16 @@ static void begin_discarding(struct session *session)
 
 /*
  * Sets a timer to read again, because a packet that discard_admits() left in the socket makes no new event. If there is
- * no memory for the timer, reads again in the next pass.
+ * no memory for the timer, reads again when the user's turn comes.
  */
 static void discard_later(struct session *session)
 {
 	static const struct timeval pause = { .tv_usec = 100000 };
 
-	if (event_add(session->reading, &pause))
-		session_wait(session);
+	if (!event_add(session->reading, &pause))
+		return;
+	fair_count_work(&session->place, COST_MESSAGE); /* so that the pass ends if there is still no memory */
+	session_wait(session);
 }
 
 /*
@@ -207,13 +209,14 @@ static void discard_later(struct session *session)
  */
 static void discard(struct session *session)
 {
-	bool more = true;
+	bool admitted = true, more = true;
 
 	if (!session->discarding)
 		begin_discarding(session);
 	event_remove_timer(session->reading);
 	while (more && fair_allows(&session->place)) {
-		more = discard_message(session->broker->discard, session->who.uid, session->fd);
+		admitted = discard_admits(session->broker->discard, session->who.uid, session->fd);
+		more = admitted && discard_message(session->broker->discard, session->who.uid, session->fd);
 		if (more)
 			fair_count(&session->place, COST_MESSAGE);
 	}
@@ -221,7 +224,7 @@ static void discard(struct session *session)
 		session_hang_up(session);
 	else if (more)
 		session_wait(session);
-	else if (!discard_admits(session->broker->discard, session->who.uid, session->fd))
+	else if (!admitted)
 		discard_later(session);
 }
 

@@ -210,8 +210,10 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 
 void session_prove_again(struct session *session)
 {
-	if (session->proof.at_once)
-		ask(session);
+	if (!session->proof.at_once)
+		return;
+	fair_count_work(&session->place, COST_SESSION_END); /* so that the pass ends if there is still no memory */
+	ask(session);
 }
 
 /*
@@ -231,18 +233,13 @@ static void session_unproven(struct session *session, const char *text)
 
 /*
  * Sets the timer by which the devices are asked again. If there is no memory for the timer, puts the session into the
- * fair queue, so that they are asked in the next pass of the loop.
+ * fair queue, so that they are asked when its user's turn comes.
  */
 static void ask_later(struct session *session)
 {
 	struct proof *proof = &session->proof;
 	struct timeval pause = { .tv_sec = proof->pause_us / 1000000, .tv_usec = proof->pause_us % 1000000 };
 
-	if (++proof->asked == SOON + 1)
-		event_happened(session->broker,
-			       &(struct broker_event){ .kind = EVENT_TEARDOWN, .actor = SESSION_PARTY(session) });
-	if (proof->asked > SOON)
-		proof->pause_us = 2 * proof->pause_us < PAUSE_MAX_US ? 2 * proof->pause_us : PAUSE_MAX_US;
 	if (!proof->again)
 		proof->again = evtimer_new(session->broker->base, on_again, session);
 	proof->at_once = !proof->again || evtimer_add(proof->again, &pause);
@@ -250,16 +247,30 @@ static void ask_later(struct session *session)
 		session_wait(session);
 }
 
+/* Called when the devices were not done: makes the pauses longer, and an event if there were many of them. */
+static void count_question(struct session *session)
+{
+	struct proof *proof = &session->proof;
+
+	if (++proof->asked == SOON + 1)
+		event_happened(session->broker,
+			       &(struct broker_event){ .kind = EVENT_TEARDOWN, .actor = SESSION_PARTY(session) });
+	if (proof->asked > SOON)
+		proof->pause_us = 2 * proof->pause_us < PAUSE_MAX_US ? 2 * proof->pause_us : PAUSE_MAX_US;
+}
+
 static void on_answer(struct job *job)
 {
 	struct session *session = session_find(job->context, job->session);
 
-	if (session && job->outcome.error == -EBUSY)
+	if (session && job->outcome.error == -EBUSY) {
+		count_question(session);
 		ask_later(session);
-	else if (session && job->outcome.error)
+	} else if (session && job->outcome.error) {
 		session_unproven(session, job->outcome.text);
-	else if (session)
+	} else if (session) {
 		session_end(session);
+	}
 	free(job);
 }
 

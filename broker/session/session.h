@@ -54,7 +54,7 @@ struct proof {
 	unsigned         pause_us; /* pause before the next question, in microseconds */
 	uint64_t         since_ms; /* time of the first question, in milliseconds since 1970 */
 	struct event    *again;    /* timer for the next question; NULL: none was needed yet */
-	bool             at_once;  /* there was no memory for the timer: the next pass of the loop asks */
+	bool             at_once;  /* there was no memory for the timer: the session waits in the fair queue to ask */
 };
 
 /* Says whether the client has answered what its streams wait for (INQUIRE, request/inquiry.h). */

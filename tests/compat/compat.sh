@@ -22,6 +22,7 @@ cd "$work" || exit 1
 build() {
 	mkdir "$1" && git -C "$source" archive "$1" | tar -x -C "$1" || return
 	(
+		unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs this script
 		cd "$1" && autoreconf -i && mkdir -p build && cd build &&
 			../configure -q --with-cuda=no CFLAGS=-O1 &&
 			make -s -j "$(nproc)" broker/broker-run broker/brokerd "${programs[@]/#/tests/integration/}"
@@ -37,7 +38,10 @@ points() {
 }
 
 for commit in $commits; do
-	check "${commit:0:7} builds" build "$commit" || continue
+	built=
+	build "$commit" && built=yes
+	check "${commit:0:7} builds" [ -n "$built" ]
+	[ -n "$built" ] || continue
 	points "${commit:0:7}, an old library" "$work/$commit/build" "$today"
 	points "${commit:0:7}, an old broker" "$today" "$work/$commit/build"
 	rm -rf "${work:?}/$commit"

@@ -43,7 +43,7 @@ rests() {
 	local before
 	before=$(woken)
 	sleep 0.7
-	[ "$(woken)" = "$before" ]
+	[ -n "$before" ] && [ "$(woken)" = "$before" ]
 }
 sleeps() {
 	soon rests

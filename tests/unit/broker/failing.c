@@ -10,8 +10,12 @@
 #include <event2/event.h>
 
 #define NONE (-1)
+#define ALL  (-2)
 
-/* Number of calls that still succeed before the one that fails; NONE: no call fails. Threads of devices call, too. */
+/*
+ * Number of calls that still succeed before the one that fails; NONE: no call fails; ALL: each fails. Threads of
+ * devices call, too.
+ */
 static _Atomic long left = NONE;
 static _Atomic bool failed;
 
@@ -39,6 +43,12 @@ void fail_after(unsigned calls)
 	left = (long)calls;
 }
 
+void fail_all(void)
+{
+	failed = false;
+	left = ALL;
+}
+
 bool fail_ended(void)
 {
 	left = NONE;
@@ -47,9 +57,10 @@ bool fail_ended(void)
 
 static bool fails(void)
 {
-	if (left == NONE || left-- > 0)
+	if (left == NONE || (left != ALL && left-- > 0))
 		return false;
-	left = NONE;
+	if (left != ALL)
+		left = NONE;
 	failed = true;
 	errno = ENOMEM;
 	return true;

@@ -14,7 +14,10 @@
 /* Lets one of the following calls fail: the one after that many calls that succeed. */
 void fail_after(unsigned calls);
 
-/* From now on no call fails. Returns whether one has failed since fail_after(). */
+/* Lets all following calls fail. */
+void fail_all(void);
+
+/* From now on no call fails. Returns whether one has failed since fail_after() or fail_all(). */
 bool fail_ended(void);
 
 #endif

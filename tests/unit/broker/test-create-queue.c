@@ -273,10 +273,11 @@ static void test_without_memory_the_device_is_asked_all_the_same(void **state)
 			create_wait_over(wait);
 	}
 	fail_after(1); /* behind the job */
-	loop_for(200);
+	loop_for(400);
 	assert_true(fail_ended());
 	device_room = 10;
-	loop_for(500);
+	for (int i = 0; i < 50 && !*story; i++)
+		loop_for(100);
 	expect_story("r1 ");
 	create_wait_over(wait);
 }

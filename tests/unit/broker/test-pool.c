@@ -239,6 +239,29 @@ static void invariant_6_pooled_memory_is_zeroed_first(void **state)
 	part(&peer);
 }
 
+/* It counted as freed when the pool took it. */
+static void test_pooled_memory_that_the_device_does_not_free_is_lost(void **state)
+{
+	struct peer peer = join();
+	void *memory;
+
+	(void)state;
+	create(&peer, "a", SIZE);
+	memory = address_of(memory_of("a"));
+	unlink_and_wait(&peer, "a");
+	assert_true(broker_balanced(&broker));
+	host_fail_next(HOST_RELEASE, 1, EIO);
+	broker_keep(&broker, 0);
+	EXPECT_SOON(released == 1 && !broker.workers->pending);
+	assert_int_equal(broker.counters.allocations_freed, 0);
+	assert_int_equal(broker.counters.bytes_freed, 0);
+	assert_false(broker_balanced(&broker));
+	assert_int_equal(device_host.release(0, memory), 0);
+	broker.counters.allocations_freed++;
+	broker.counters.bytes_freed += SIZE;
+	part(&peer);
+}
+
 static void invariant_6_what_could_not_be_zeroed_is_freed(void **state)
 {
 	struct peer peer = join();
@@ -633,6 +656,7 @@ int main(void)
 		HERE(test_what_serves_again_can_be_opened),
 		HERE(test_only_memory_of_exactly_that_size_is_taken),
 		HERE(invariant_6_pooled_memory_is_zeroed_first),
+		HERE(test_pooled_memory_that_the_device_does_not_free_is_lost),
 		HERE(invariant_6_what_could_not_be_zeroed_is_freed),
 		HERE(invariant_6_a_range_is_zeroed_before_it_serves_again),
 		HERE(invariant_6_a_range_that_could_not_be_zeroed_is_never_reused),

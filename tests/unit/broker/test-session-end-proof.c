@@ -222,7 +222,7 @@ static void test_a_question_without_memory_is_asked_later(void **state)
 	assert_int_equal(session->proof.state, PROOF_ASKING);
 	assert_int_equal(broker.workers->pending, 0);
 	assert_true(evtimer_pending(session->proof.again, NULL));
-	assert_int_equal(session->proof.asked, 1);
+	assert_int_equal(session->proof.asked, 0);
 	EXPECT_SOON(!broker.sessions->by_id);
 	assert_int_equal(broker.counters.mappings_died, 1);
 }
@@ -253,6 +253,25 @@ static void invariant_9_without_memory_for_a_timer_the_device_is_asked_again(voi
 	assert_int_equal(events_of(EVENT_UNPROVEN), 0);
 }
 
+/* Each pass of the loop ends, whose share of the user's work the tries use up, and none of them is a question. */
+static void invariant_5_without_any_memory_the_loop_goes_on(void **state)
+{
+	struct peer peer;
+	struct session *session = hold(&peer);
+
+	(void)state;
+	fail_all();
+	die(session);
+	for (int pass = 0; pass < 50; pass++)
+		run_pass();
+	assert_true(fail_ended());
+	assert_true(session->proof.at_once && session->place.waits);
+	assert_int_equal(session->proof.asked, 0);
+	EXPECT_SOON(!broker.sessions->by_id);
+	assert_int_equal(broker.counters.mappings_died, 1);
+	assert_int_equal(events_of(EVENT_TEARDOWN), 0);
+}
+
 /* The session may be freed with the broker's other parts before the thread has answered. */
 static void test_an_answer_about_nobody_is_dropped(void **state)
 {
@@ -279,6 +298,7 @@ int main(void)
 		ON(invariant_9_without_an_answer_mappings_stay),
 		ON(test_a_question_without_memory_is_asked_later),
 		ON(invariant_9_without_memory_for_a_timer_the_device_is_asked_again),
+		ON(invariant_5_without_any_memory_the_loop_goes_on),
 		ON(test_an_answer_about_nobody_is_dropped),
 	};
 
