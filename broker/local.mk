@@ -50,6 +50,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/places.c broker/registry/places.h \
 	broker/memory/allocation.c broker/memory/allocation.h \
 	broker/owner/order.h broker/owner/owner.c broker/owner/owner.h \
+	broker/owner/start.c broker/owner/start.h \
 	broker/memory/memory.c broker/memory/memory.h \
 	broker/memory/pool.c broker/memory/pool.h \
 	broker/registry/registry.c broker/registry/registry.h \

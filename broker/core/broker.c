@@ -19,6 +19,7 @@
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
 #include "broker/memory/workers.h"
+#include "broker/owner/start.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/marks.h"
 #include "broker/registry/notices.h"
@@ -47,8 +48,6 @@
 #include "common/error.h"
 #include "common/exports.h"
 #include "common/now.h"
-#include "device/host.h"
-#include "device/select.h"
 
 /* Raises the soft limit of open files to the hard limit, because sessions and timelines need descriptors. */
 static void raise_descriptor_limit(void)
@@ -108,17 +107,16 @@ int broker_listen(struct broker *broker, int listener, int former)
 
 static int device_start(struct broker *broker)
 {
-	char prefix[sizeof(STATUS_PREFIX) + INSTANCE_SIZE + 4];
+	const struct owner_setup setup = { broker->config->device, broker->config->instance,
+					   broker->config->several_users };
+	struct owner_facts *facts = &broker->core->facts;
 	int error;
 
 	/* this broker has the lock of the status file, so other files of this instance belong to a dead broker */
 	leftovers_remove_instance(broker->config->instance);
-	snprintf(prefix, sizeof prefix, STATUS_PREFIX "%s.mem", broker->config->instance);
-	host_set_prefix(prefix);
-	host_share_memory(broker->config->several_users);
-	host_survive_violations();
-	error = device_select(broker->config->device, true, &broker->device);
-	return !error && broker->device->names_keep ? broker->device->names_keep() : error;
+	error = owner_start(&setup, facts);
+	broker->device = error ? NULL : device_find(facts->kind);
+	return error;
 }
 
 static int look_at_status(void *context, char text[EVENT_TEXT_MAX])
@@ -138,7 +136,7 @@ static int look_at_memory(void *context, char text[EVENT_TEXT_MAX])
 {
 	struct broker *broker = context;
 	uint64_t kept = broker->memory->usages.limit;
-	int result = broker->device->names_restore ? broker->device->names_restore() : 0;
+	int result = owner_restore_names(broker->device->kind);
 
 	if (result <= 0)
 		return result;
@@ -280,13 +278,13 @@ static int status_begin(struct broker *broker)
 static void status_end(struct broker *broker)
 {
 	events_end(broker->events);
-	host_leave_directory();
+	owner_leave();
 	status_close(broker->status);
 }
 
 static int board_begin(struct broker *broker)
 {
-	return board_create(broker->board, broker->config->instance, broker->device, broker->config->buffers,
+	return board_create(broker->board, broker->config->instance, &broker->core->facts, broker->config->buffers,
 			    broker->config->handles);
 }
 
@@ -405,7 +403,7 @@ static int names_watched(struct broker *broker)
 	names_watch(names, look_at_status, broker);
 	names_path(names, SHM_DIR "%s", broker->status->name);
 	names_watch(names, look_at_memory, broker);
-	if (broker->device->names_restore)
+	if (owner_has_names(broker->device->kind))
 		names_path(names, SHM_DIR "%s.mem", broker->status->name);
 	error = names_begin(names, broker);
 	if (error)

@@ -39,6 +39,7 @@
 #include "broker/session/fair-queue.h"
 #include "broker/request/waiting.h"
 #include "broker/memory/workers.h"
+#include "broker/owner/start.h"
 
 struct broker_config {
 	char     instance[INSTANCE_SIZE];
@@ -76,6 +77,7 @@ void broker_config_init(struct broker_config *config);
 struct core {
 	struct broker_config config;
 	int                  listener; /* the socket that broker_init() was given */
+	struct owner_facts   facts;    /* what the devices are */
 	struct board_owner   board;
 	struct accounting    accounting;
 	struct memory        memory;

@@ -12,34 +12,27 @@
 #include <unistd.h>
 
 #include "broker/base/reopen.h"
+#include "broker/owner/start.h"
 #include "common/error.h"
 #include "common/size.h"
-#include "device/device.h"
 
-static int header_fill_devices(struct board_header *header, const struct device *device)
+static void header_fill_devices(struct board_header *header, const struct owner_facts *facts)
 {
-	struct device_info info;
-	int count = device->count(), error;
-
-	if (count <= 0)
-		return count ? count : error_set(-ENODEV, "there is no %s device here", device->name);
-	header->device_kind = (uint32_t)device->kind;
-	header->devices = (uint32_t)(count < DEVICE_MAX ? count : DEVICE_MAX);
-	header->host_total = device->total ? device->total() : 0;
+	header->device_kind = (uint32_t)facts->kind;
+	header->devices = facts->count;
+	header->host_total = facts->host_total;
 	for (uint32_t i = 0; i < header->devices; i++) {
-		error = device->info((int)i, &info);
-		if (error)
-			return error;
-		memcpy(header->device[i].uuid, info.uuid, sizeof info.uuid);
-		memcpy(header->device[i].name, info.name, sizeof info.name);
-		header->device[i].memory = info.memory;
-		header->device[i].granule = info.granule;
+		const struct device_info *info = &facts->device[i];
+
+		memcpy(header->device[i].uuid, info->uuid, sizeof info->uuid);
+		memcpy(header->device[i].name, info->name, sizeof info->name);
+		header->device[i].memory = info->memory;
+		header->device[i].granule = info->granule;
 	}
-	return 0;
 }
 
-static int header_fill(struct board_header *header, const char *instance, const struct device *device,
-		       uint32_t buffers, uint32_t handles)
+static void header_fill(struct board_header *header, const char *instance, const struct owner_facts *facts,
+			uint32_t buffers, uint32_t handles)
 {
 	memset(header, 0, sizeof *header);
 	header->magic = BOARD_MAGIC;
@@ -47,7 +40,7 @@ static int header_fill(struct board_header *header, const char *instance, const 
 	randombytes_buf(header->instance_id, sizeof header->instance_id);
 	snprintf(header->instance, sizeof header->instance, "%s", instance);
 	board_layout(header, buffers, handles);
-	return header_fill_devices(header, device);
+	header_fill_devices(header, facts);
 }
 
 /*
@@ -81,15 +74,14 @@ close_fd:
 	return error;
 }
 
-int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,
+int board_create(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
 		 uint32_t handles)
 {
 	char size[SIZE_TEXT_MAX];
 	struct board_header header;
-	int error = header_fill(&header, instance, device, buffers, handles);
+	int error;
 
-	if (error)
-		return error;
+	header_fill(&header, instance, facts, buffers, handles);
 	error = board_make(owner, &header);
 	if (error)
 		return error_set(error, "the board of %s cannot be made: %s",

@@ -11,7 +11,7 @@
 
 #include "common/board.h"
 
-struct device;
+struct owner_facts;
 
 struct board_owner {
 	struct board         board;  /* addresses of the board's parts within the writable mapping */
@@ -21,10 +21,9 @@ struct board_owner {
 
 /*
  * Creates a board with `buffers` words and `handles` handle places, with all of its memory allocated. Enters the
- * devices of the kind `device` in its header, DEVICE_MAX at most. Returns 0, or -ENODEV, -ENOSPC, -ENOMEM, -EMFILE,
- * -ENFILE or an error of the device with the error message set.
+ * devices in its header. Returns 0, or -ENOSPC, -ENOMEM, -EMFILE or -ENFILE with the error message set.
  */
-int board_create(struct board_owner *owner, const char *instance, const struct device *device, uint32_t buffers,
+int board_create(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
 		 uint32_t handles);
 void board_destroy(struct board_owner *owner);
 

@@ -250,7 +250,7 @@ static int place_workers(struct run *run)
 		.map = run->options.map, .workers = run->options.workers, .hint = on_unbound, .context = run
 	};
 	if (run->options.bind == BIND_DEVICE)
-		error = placement_open(&run->placement, run->broker.device, devices);
+		error = placement_open(&run->placement, &run->core.facts);
 	for (unsigned rank = 0; rank < run->children.count && !error; rank++)
 		if (run->children.child[rank].pid) /* pid 0: the worker has ended already */
 			error = place_worker(run, rank, run->children.child[rank].pid);

@@ -23,10 +23,9 @@ void placement_tell(struct children *children, enum map_mode map, unsigned devic
 		children_set_device(children, rank, placement_device(map, rank, children->size, devices));
 }
 
-int placement_open(struct placement *placement, const struct device *device, unsigned devices)
+int placement_open(struct placement *placement, const struct owner_facts *facts)
 {
-	placement->device = device;
-	placement->devices = devices;
+	placement->facts = facts;
 	placement->locality = locality_open();
 	return placement->locality ? 0 : -EIO;
 }
@@ -39,13 +38,10 @@ void placement_close(struct placement *placement)
 
 int placement_bind(struct placement *placement, unsigned rank, pid_t pid)
 {
-	unsigned ordinal = placement_device(placement->map, rank, placement->workers, placement->devices);
+	unsigned ordinal = placement_device(placement->map, rank, placement->workers, placement->facts->count);
 	char why[LOCALITY_TEXT_MAX], text[LOCALITY_TEXT_MAX + 64];
-	struct device_info info;
-	int error = placement->device->info((int)ordinal, &info);
+	int error = locality_bind(placement->locality, &placement->facts->device[ordinal], pid, why);
 
-	if (!error)
-		error = locality_bind(placement->locality, &info, pid, why);
 	if (error <= 0 || placement->hinted & UINT64_C(1) << ordinal)
 		return error < 0 ? error : 0;
 	placement->hinted |= UINT64_C(1) << ordinal;

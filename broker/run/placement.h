@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "children.h"
-#include "device/device.h"
+#include "broker/owner/start.h"
 
 enum map_mode { MAP_ROUND, MAP_BLOCK };
 enum bind_mode { BIND_NONE, BIND_DEVICE };
@@ -41,8 +41,7 @@ struct placement {
 	/* called by placement_bind() with the reason why a worker is not bound */
 	void               (*hint)(void *context, const char *text);
 	void                *context;  /* first argument of hint() */
-	const struct device *device;   /* functions of the kind of device */
-	unsigned             devices;  /* number of devices */
+	const struct owner_facts *facts; /* what is known of the devices */
 	struct locality     *locality; /* hwloc's topology; NULL: not loaded */
 	uint64_t             hinted;   /* bit N is set: hint() was called for device N */
 };
@@ -51,7 +50,7 @@ struct placement {
  * Loads hwloc's topology. Returns 0 or negative errno with the error message; the caller calls placement_close() in
  * either case.
  */
-int placement_open(struct placement *placement, const struct device *device, unsigned devices);
+int placement_open(struct placement *placement, const struct owner_facts *facts);
 void placement_close(struct placement *placement);
 
 /*

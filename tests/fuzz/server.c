@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/owner/start.h"
 #include "broker/registry/board-owner.h"
 #include "common/error.h"
 #include "common/socket.h"
@@ -527,9 +528,10 @@ static void memory_make(void)
 void server_set_up(char address[SERVER_ADDRESS_SIZE])
 {
 	const struct device *device;
+	struct owner_facts facts;
 
-	if (sodium_init() < 0 || device_select("host:2", false, &device) ||
-	    board_create(&board, "fuzz", device, BUFFERS, HANDLES))
+	if (sodium_init() < 0 || device_select("host:2", false, &device) || owner_facts_of(device, &facts) ||
+	    board_create(&board, "fuzz", &facts, BUFFERS, HANDLES))
 		fuzz_fail("no board: %s", error_text());
 	good_header = *board.header;
 	snprintf(directory, sizeof directory, "/tmp/gpub-fuzz.%d", (int)getpid());

@@ -83,6 +83,7 @@ int setup(void **state)
 	static const struct session_hooks session_hooks = { .expire = ending_expire };
 	static const struct registry_hooks hooks = { ignore_notice, NULL };
 	const struct memory_orders orders = { clean_none, release, &broker };
+	struct owner_facts facts;
 
 	(void)state;
 	if (sodium_init() < 0)
@@ -96,7 +97,7 @@ int setup(void **state)
 	if (fair_queue_init(broker.queue, broker.base, broker.accounting))
 		return -1;
 	memory_init(broker.memory, broker.accounting, &orders);
-	if (board_create(broker.board, "test", &fake, 8, 8) ||
+	if (owner_facts_of(&fake, &facts) || board_create(broker.board, "test", &facts, 8, 8) ||
 	    registry_init(broker.registry, broker.memory, broker.board->board.words, 8, 8, &hooks, &broker))
 		return -1;
 	for (unsigned i = 0; i < 3; i++)

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 #include <sodium.h>
 
+#include "broker/owner/start.h"
 #include "broker/registry/board-owner.h"
 #include "common/error.h"
 #include "device/device.h"
@@ -47,11 +48,14 @@ static int fake_info(int ordinal, struct device_info *info)
 static const struct device fake = { .kind = DEVICE_HOST, .name = "fake", .count = fake_count, .info = fake_info };
 static struct board_owner owner;
 
+static struct owner_facts facts;
+
 static int setup(void **state)
 {
 	(void)state;
 	device_count = 2;
-	return sodium_init() < 0 || board_create(&owner, "job", &fake, BUFFERS, HANDLES);
+	return sodium_init() < 0 || owner_facts_of(&fake, &facts) ||
+	       board_create(&owner, "job", &facts, BUFFERS, HANDLES);
 }
 
 static int teardown(void **state)
@@ -111,7 +115,7 @@ static void invariant_8_two_runs_of_an_instance_differ(void **state)
 	struct board_owner other;
 
 	(void)state;
-	assert_int_equal(board_create(&other, "job", &fake, 1, 1), 0);
+	assert_int_equal(board_create(&other, "job", &facts, 1, 1), 0);
 	assert_memory_not_equal(other.header->instance_id, owner.header->instance_id, 16);
 	board_destroy(&other);
 }
@@ -143,11 +147,12 @@ static void test_device_counts(void **state)
 
 	(void)state;
 	device_count = 0;
-	assert_int_equal(board_create(&other, "job", &fake, 1, 1), -ENODEV);
+	assert_int_equal(owner_facts_of(&fake, &facts), -ENODEV);
 	device_count = -EIO;
-	assert_int_equal(board_create(&other, "job", &fake, 1, 1), -EIO);
+	assert_int_equal(owner_facts_of(&fake, &facts), -EIO);
 	device_count = DEVICE_MAX + 6;
-	assert_int_equal(board_create(&other, "job", &fake, 1, 1), 0);
+	assert_int_equal(owner_facts_of(&fake, &facts), 0);
+	assert_int_equal(board_create(&other, "job", &facts, 1, 1), 0);
 	assert_int_equal(other.header->devices, DEVICE_MAX);
 	board_destroy(&other);
 }
@@ -183,7 +188,7 @@ static void test_the_largest_board_is_mapped_and_unmapped(void **state)
 	void *base;
 
 	(void)state;
-	assert_int_equal(board_create(&largest, "job", &fake, BOARD_BUFFERS_MAX, 1), 0);
+	assert_int_equal(board_create(&largest, "job", &facts, BOARD_BUFFERS_MAX, 1), 0);
 	assert_int_equal(board_map(&board, largest.fd), 0);
 	base = board.base;
 	assert_int_equal(mincore(base, 4096, pages), 0);
