@@ -68,7 +68,11 @@ int wire_check(const struct wire_message *message, size_t length)
 					  "in its image)",
 				 message->version, WIRE_VERSION);
 	row = wire_row(message->type);
-	if (row->sender == WIRE_NOBODY || !names_end(message, row->names) || !counts_fit(message))
+	if (row->sender == WIRE_NOBODY)
+		return error_set(-EPROTO, "a message of type %u arrived, which revision %u of the protocol does not "
+					  "have",
+				 message->type, WIRE_REVISION);
+	if (!names_end(message, row->names) || !counts_fit(message))
 		return error_set(-EPROTO, "a malformed message arrived (type %u)", message->type);
 	return 0;
 }
