@@ -25,15 +25,15 @@ build() {
 		unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs this script
 		cd "$1" && autoreconf -i && mkdir -p build && cd build &&
 			../configure -q --with-cuda=no CFLAGS=-O1 &&
-			make -s -j "$(nproc)" broker/broker-run broker/brokerd "${programs[@]/#/tests/integration/}"
+			make -s -j "$(nproc)" broker/broker-run broker/brokerd kernels/kernels.so "${programs[@]/#/tests/integration/}"
 	) >"$1.log" 2>&1 || { tail -n 20 "$1.log" >out; return 1; }
 }
 
-# points TEXT PROGRAMS BROKER: the programs of one build with the broker of another
+# points TEXT PROGRAMS BROKER: the programs of one build, with its kernels, and the broker of another
 points() {
 	local program
 	for program in "${programs[@]}"; do
-		top_builddir=$3 run_points "$1: $program" "$2/tests/integration/$program"
+		GPUBROKER_MODULE_PATH=$2/kernels top_builddir=$3 run_points "$1: $program" "$2/tests/integration/$program"
 	done
 }
 
