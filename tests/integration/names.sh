@@ -13,6 +13,7 @@ ctl=$built/broker/broker-ctl
 show=$built/broker/broker-status
 client=$built/tests/integration/status-client
 name=names-$$
+export GPUBROKER_EXPORT=ipc # memory by descriptors has no names, and its directory stays empty
 work=$(mktemp -d) || exit 1
 socket=$work/gpubroker/socket
 status_file=/dev/shm/gpubroker.$name
