@@ -43,8 +43,8 @@ static bool watch(const struct names *names, const char *path)
 }
 
 /*
- * Watches the paths before it checks the names, so that no removal between the two is missed. A path without a file is
- * watched once its name was made again; if it never is, as a name that is needed no more, the timer ends all the same.
+ * Watches the paths before it checks the names, so that no removal between the two is missed. The timer does not go on
+ * for a path that has no file: if the file is needed, the check makes it again, for which the timer goes on.
  */
 static void on_time(evutil_socket_t fd, short what, void *argument)
 {

@@ -377,7 +377,7 @@ const struct column columns[] = {
 	  make_flag, ASKED },
 	{ TABLE_BUFFERS, "sameaddress", "whether each process maps it at the same address", "same_address", make_flag,
 	  ASKED },
-	{ TABLE_BUFFERS, "growable", "whether it was created with a reserve to grow into", "growable", make_flag,
+	{ TABLE_BUFFERS, "growable", "whether gpub_resize() can make it larger", "growable", make_flag,
 	  ASKED },
 	{ TABLE_BUFFERS, "export", "how its memory is exported: ipc or vmm", "export", make_text, WORDS, ASKED },
 	{ TABLE_BUFFERS, "sealed", "whether nobody may write it any more", "sealed", make_flag, ASKED },

@@ -100,7 +100,7 @@ enum wire_traits {
 	ROW(REDEEM, 22, CLIENT, GRANT, BODY(redeem), 0, 0, 1)						\
 	/* The device is done with all leases of a buffer. The client keeps the mapping. */		\
 	ROW(QUIESCED, 23, CLIENT, NONE, BODY(grant_id), 0, WIRE_LATE, 1)				\
-	/* Makes the broker send INQUIRE to clients of timelines. DONE comes when all answered, or soon. */	\
+	/* Makes the broker send INQUIRE. Answered when all clients have answered, or a time limit is over. */	\
 	ROW(REFRESH, 24, CLIENT, DONE, 0, 0, 0, 1)							\
 	/* Asks a client that said WIRE_HELLO_WAITS what its process waits for. Answers no request. */	\
 	ROW(INQUIRE, 25, BROKER, NONE, 0, 0, 0, 1)							\

@@ -4,7 +4,7 @@
  * and one that waits for others is passed.
  *
  * A broker with a real loop and device threads, but without sessions. What a device has is what the test writes into
- * the broker's tables, and what it answers when it is asked: that it has no more, unless told.
+ * the broker's tables, and its answer to the question for free memory: none, unless a test sets device_room.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -416,20 +416,44 @@ static void test_a_create_without_descriptors_is_undone(void **state)
 	assert_int_equal(used(geteuid(), RESOURCE_DESCRIPTORS), 0);
 }
 
-/* Others of its user wait for memory, and it would not wait: it is refused before the device is asked. */
-static void test_a_create_that_may_not_wait_is_undone(void **state)
+/* Creates "first", and has a create of "waits" wait for memory: its request has the number 2. */
+static void have_one_wait(struct peer *peer)
+{
+	struct wire_message message = named(WIRE_CREATE, 1, "first");
+
+	message.create.size = 160u << 20;
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+	message = named(WIRE_CREATE, 2, "waits");
+	message.create.size = 160u << 20;
+	message.create.timeout_ms = -1;
+	say(peer->sock, &message);
+	EXPECT_SOON(broker.waiting->count == 1);
+}
+
+/* The device has memory, so the create neither waits nor counts as a failure of the device. */
+static void test_an_owner_out_of_memory_refuses_the_create(void **state)
 {
 	struct wire_message message = named(WIRE_CREATE, 1, "first");
 	struct peer peer = join();
 
 	(void)state;
-	message.create.size = 160u << 20;
-	assert_int_equal(answer_to(&peer, &message).type, WIRE_DONE);
-	message = named(WIRE_CREATE, 2, "waits");
-	message.create.size = 160u << 20;
 	message.create.timeout_ms = -1;
-	say(peer.sock, &message);
-	EXPECT_SOON(broker.waiting->count == 1);
+	message.create.size = 160u << 20;
+	host_fail_next(HOST_ALLOCATE, 1, ENOBUFS);
+	expect_refused(&peer, &message, -ENOMEM);
+	assert_int_equal(events_of(EVENT_DEVICE_FAILED), 0);
+	assert_int_equal(broker.waiting->count, 0);
+	part(&peer);
+}
+
+/* Others of its user wait for memory, and it would not wait: it is refused before the device is asked. */
+static void test_a_create_that_may_not_wait_is_undone(void **state)
+{
+	struct wire_message message;
+	struct peer peer = join();
+
+	(void)state;
+	have_one_wait(&peer);
 	message = named(WIRE_CREATE, 3, "third");
 	message.create.size = 200u << 10; /* would fit */
 	expect_refused_saying(&peer, &message, -ENOMEM, "wait with a timeout");
@@ -453,17 +477,11 @@ static void test_a_create_that_may_not_wait_is_undone(void **state)
 /* It says so, and not that there was no memory in time. */
 static void test_a_stopping_broker_refuses_a_create_that_waits(void **state)
 {
-	struct wire_message message = named(WIRE_CREATE, 1, "first");
+	struct wire_message message;
 	struct peer peer = join();
 
 	(void)state;
-	message.create.size = 160u << 20;
-	assert_int_equal(answer_to(&peer, &message).type, WIRE_DONE);
-	message = named(WIRE_CREATE, 2, "waits");
-	message.create.size = 160u << 20;
-	message.create.timeout_ms = -1;
-	say(peer.sock, &message);
-	EXPECT_SOON(broker.waiting->count == 1);
+	have_one_wait(&peer);
 	broker_stop(&broker, NULL, NULL);
 	message = receive_message(peer.sock);
 	assert_int_equal(message.request, 2);
@@ -588,6 +606,7 @@ int main(void)
 		ON(test_a_create_with_a_timeline_without_memory_is_undone),
 		ON(test_a_create_over_a_quota_is_undone),
 		ON(test_a_create_without_descriptors_is_undone),
+		ON(test_an_owner_out_of_memory_refuses_the_create),
 		ON(test_a_create_that_may_not_wait_is_undone),
 		ON(test_a_stopping_broker_refuses_a_create_that_waits),
 		ON(test_a_create_without_addresses_is_undone),

@@ -123,7 +123,7 @@ static void die_slowly(struct session *session)
 	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, NULL));
 }
 
-/* The device lists the process no more, and is asked now. */
+/* Asks the device now, which does not list the process any more. */
 static void be_gone(struct session *session)
 {
 	host_fail_next(HOST_GONE, 0, 0);
