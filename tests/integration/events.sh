@@ -166,15 +166,17 @@ check "a broker of another name leaves them there" eval \
 	'"${ctl%-ctl}-run" --quiet --name "$name-other" --device host -- true && events && cmp shown before'
 check "beside other brokers, the one at the address needs no name" eval \
 	'"${ctl%-ctl}-run" --quiet --name "$name-other" --device host -- sh -c "exec \"\$0\" events >shown" "$ctl" && grep -q " start .* 1 worker" shown && ! grep -q " wheel" shown'
-"$ctl" events "$name" --follow >followed 2>/dev/null </dev/null &
+"$ctl" events "$name" --follow >followed 2>follower-says </dev/null &
 follower=$!
+# while the next broker replaces the status file there is none for a moment, and then a follower that only begins ends
+check "--follow shows what is there" soon test -s followed
 # shellcheck disable=SC2119
 start
 check "the next broker of the name goes on with them" eval 'events && head -n "$(wc -l <before)" shown | cmp - before'
 check "and says that its predecessor was killed" tells predecessor-killed "\(pid $old\)"
 check "in its log, too" grep -q "removed what the dead broker (pid $old) left behind, and kept its events" err
 do_ctl create late 4K
-check "--follow goes on over both" soon grep -q "created 'late'" followed
+check "--follow goes on over both" eval 'soon grep -q "created .late" followed || ! cat follower-says >&2'
 do_ctl unlink late
 check "and shows each once" eval 'soon grep -q "unlinked .late" followed && [ "$(sort followed | uniq -d | wc -l)" = "$(events && sort shown | uniq -d | wc -l)" ] && [ "$(grep -c "created .late" followed)" = 1 ]'
 kill -KILL "$follower"
