@@ -150,14 +150,15 @@ static double timed_create(gpub_client *client, unsigned number)
 	return (double)(bench_now_ns() - began) / 1e3;
 }
 
-/* Resident memory and descriptors of the broker, which is the parent of the process that holds its pipe. */
+/* Resident memory and descriptors of the broker and of its children, one of which owns the device memory. */
 static void say_of_broker(pid_t pid, unsigned count)
 {
-	char command[128];
+	char command[256];
 
 	snprintf(command, sizeof command,
-		 "echo '# %u buffers: broker' $(grep VmRSS /proc/%d/status), $(ls /proc/%d/fd | wc -l) descriptors >&2",
-		 count, (int)pid, (int)pid);
+		 "for pid in %d $(cat /proc/%d/task/%d/children); do echo \"# %u buffers: $(cat /proc/$pid/comm)\" "
+		 "$(grep VmRSS /proc/$pid/status), $(ls /proc/$pid/fd | wc -l) descriptors >&2; done",
+		 (int)pid, (int)pid, (int)pid, count);
 	(void)!system(command);
 }
 

@@ -50,7 +50,12 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/places.c broker/registry/places.h \
 	broker/memory/allocation.c broker/memory/allocation.h \
 	broker/owner/order.h broker/owner/owner.c broker/owner/owner.h \
+	broker/owner/packet.c broker/owner/packet.h \
+	broker/owner/process.c broker/owner/process.h \
+	broker/owner/serve.c broker/owner/serve.h \
 	broker/owner/start.c broker/owner/start.h \
+	broker/memory/job.h \
+	broker/memory/job-queue.c broker/memory/job-queue.h \
 	broker/memory/memory.c broker/memory/memory.h \
 	broker/memory/pool.c broker/memory/pool.h \
 	broker/registry/registry.c broker/registry/registry.h \
@@ -100,7 +105,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/request/drains.c broker/request/drains.h \
 	broker/request/waiting.c broker/request/waiting.h \
 	broker/request/waking.c broker/request/waking.h \
-	broker/memory/workers.c broker/memory/workers.h
+	broker/memory/jobs.c broker/memory/jobs.h
 
 broker_libs = broker/libbrokercore.la $(EVENT_LIBS) $(CONFUSE_LIBS) $(JANSSON_LIBS) $(common_libs)
 

@@ -92,7 +92,7 @@ unit_tests = \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-why \
 	tests/unit/broker/test-why-circles \
-	tests/unit/broker/test-workers \
+	tests/unit/broker/test-jobs tests/unit/broker/test-owner-process \
 	tests/unit/client/test-cache \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
@@ -226,7 +226,7 @@ test_scripts = \
 	tests/integration/exporter.sh \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
-	tests/integration/events.sh \
+	tests/integration/events.sh tests/integration/owner.sh \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
@@ -314,7 +314,9 @@ tests_integration_denied_LDADD =
 privileged = tests/privileged.c tests/privileged.h
 
 # Unit tests with a whole broker, and clients that are raw sockets.
-session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-harness.h
+# The owner of the devices as a thread of the test.
+owner_thread = tests/unit/broker/owner-thread.c tests/unit/broker/owner-thread.h
+session_harness = tests/unit/broker/session-harness.c tests/unit/broker/session-harness.h $(owner_thread)
 # Unit tests in which calls for memory fail: the linker has the broker's objects call the functions of failing.c.
 failing = tests/unit/broker/failing.c tests/unit/broker/failing.h
 failing_ldflags = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray \
@@ -329,8 +331,8 @@ tests_unit_broker_test_serve_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_serve_task_SOURCES = tests/unit/broker/test-serve-task.c $(session_harness)
 tests_unit_broker_test_owner_SOURCES = tests/unit/broker/test-owner.c $(failing)
 tests_unit_broker_test_owner_LDFLAGS = $(failing_ldflags)
-tests_unit_broker_test_workers_SOURCES = tests/unit/broker/test-workers.c $(failing)
-tests_unit_broker_test_workers_LDFLAGS = $(failing_ldflags)
+tests_unit_broker_test_jobs_SOURCES = tests/unit/broker/test-jobs.c $(failing) $(owner_thread)
+tests_unit_broker_test_jobs_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_session_end_SOURCES = tests/unit/broker/test-session-end.c $(session_harness)
 tests_unit_broker_test_session_end_proof_SOURCES = tests/unit/broker/test-session-end-proof.c $(failing) $(session_harness)
 tests_unit_broker_test_session_end_proof_LDFLAGS = $(failing_ldflags)
@@ -353,7 +355,7 @@ tests_unit_broker_test_discard_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_inquiry_SOURCES = tests/unit/broker/test-inquiry.c $(session_harness)
 tests_unit_broker_test_fair_queue_SOURCES = tests/unit/broker/test-fair-queue.c $(failing) $(session_harness)
 tests_unit_broker_test_fair_queue_LDFLAGS = $(failing_ldflags)
-tests_unit_broker_test_create_queue_SOURCES = tests/unit/broker/test-create-queue.c $(failing)
+tests_unit_broker_test_create_queue_SOURCES = tests/unit/broker/test-create-queue.c $(failing) $(owner_thread)
 tests_unit_broker_test_create_queue_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_manage_SOURCES = tests/unit/broker/test-manage.c $(session_harness)
 tests_unit_broker_test_manage_publish_SOURCES = tests/unit/broker/test-manage-publish.c $(session_harness)

@@ -5,13 +5,14 @@
  * core/broker.c makes the parts and ends them. The parts themselves are in struct core, which the program owns. A
  * part includes this header and the headers of the lower parts that it uses. A part never calls a higher part: the
  * higher part registers a callback. Only the control loop's thread uses struct broker and the parts, but the threads
- * of `workers` and `discard` use these two.
+ * of `discard` use that part.
  */
 #ifndef GPUB_CONTEXT_H
 #define GPUB_CONTEXT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "counters.h"
 #include "histograms.h"
@@ -30,6 +31,7 @@ struct events;
 struct fair_queue;
 struct event_base;
 struct inquiry;
+struct jobs;
 struct marks;
 struct memory;
 struct pool;
@@ -39,17 +41,17 @@ struct session;
 struct sessions;
 struct status;
 struct waiting;
-struct workers;
 
 struct broker {
 	struct event_base   *base;
-	const struct device *device;
+	const struct device *device; /* the kind's table, for its constants: the broker calls no device */
+	pid_t                owner_pid; /* the process that exports the memory (owner/process.h) */
 	struct board_owner  *board;
 	struct accounting   *accounting;
 	struct memory       *memory;
 	struct registry     *registry;
 	struct marks        *marks; /* checks the end marks in the pages of timelines that have ended */
-	struct workers      *workers;
+	struct jobs         *jobs;
 	struct pool         *pool;
 	struct discard      *discard;
 	struct connections  *connections;

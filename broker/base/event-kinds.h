@@ -104,7 +104,9 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	  "%a was refused the resize of %n to %b: %e")                                                               \
 	X(NAME_RESTORED, "name-restored", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE,                             \
 	  "somebody removed a name of the broker, which is made again: %e")                                          \
-	X(NAME_LOST, "name-lost", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE, "%e")
+	X(NAME_LOST, "name-lost", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE, "%e")                               \
+	X(OWNER_DIED, "owner-died", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_NONE,                                     \
+	  "the process that owns the device memory (%o) has ended before the broker")
 
 enum event_kind {
 #define EVENT_ID(id, name, part, level, lines, subject, text) EVENT_##id,

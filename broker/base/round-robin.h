@@ -2,7 +2,7 @@
 /*
  * round-robin.h - a queue of users, each with a queue of items; users are served round robin.
  *
- * Used by the fair queue of the sessions (session/fair-queue.h) and the queue of each device (memory/workers.h).
+ * Used by the fair queue of the sessions (session/fair-queue.h) and the queue of each device (memory/job-queue.h).
  * Users and items are members of the callers' structures, all zeroes to begin with: nothing is allocated, and every
  * operation takes constant time.
  */

@@ -68,6 +68,13 @@ static int look_later(const struct names *names)
 	return event_add(names->timer, &pause);
 }
 
+void names_again(const struct names *names)
+{
+	/* without memory for the timer, the next change has the names checked */
+	if (names->timer && !event_pending(names->timer, EV_TIMEOUT, NULL))
+		(void)look_later(names);
+}
+
 /* Who removes one name is likely to remove more, so the names are checked a little later. */
 static void on_change(evutil_socket_t fd, short what, void *argument)
 {

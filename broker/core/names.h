@@ -59,6 +59,9 @@ void names_watch(struct names *names, names_look *look, void *context);
 /* Adds the path of a file whose removal has all names checked, up to NAMES_PATHS in all; format: as for printf(3). */
 void names_path(struct names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Has all names checked in half a second, although no file has changed. */
+void names_again(const struct names *names);
+
 void names_end(struct names *names);
 
 #endif

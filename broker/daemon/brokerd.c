@@ -2,10 +2,10 @@
 /*
  * brokerd.c - the broker as a service, for unrelated processes of several users, at a well-known socket.
  *
- * Decides the order: reads the configuration, makes the socket, starts the device, reports readiness, runs the loop;
- * reads the configuration again on SIGHUP; at the end unlinks the buffers, and waits until all memory is freed, at most
- * drain_timeout. Never daemonises, changes its user or starts a process: that is the service manager's task. Never
- * frees memory that a process still maps: after drain_timeout brokerd exits, and the driver frees the memory later.
+ * Decides the order: reads the configuration, makes the socket, has the owner start the device, reports readiness, runs
+ * the loop; reads the configuration again on SIGHUP; at the end unlinks the buffers, and waits until all memory is
+ * freed, at most drain_timeout. Never daemonises or changes its user: that is the service manager's task. Never frees
+ * memory that a process still maps: after drain_timeout brokerd exits, and the driver frees the memory later.
  */
 #include <errno.h>
 #include <signal.h>
@@ -47,6 +47,7 @@ struct service {
 	struct event          *watchdog;
 	bool                   stopping;     /* on_stop() was called */
 	bool                   left;         /* true: brokerd ends though memory is still in use */
+	bool                   orphaned;     /* the owner of the device memory has ended, so brokerd ends */
 	/* the socket was removed, and the last try to make it again failed */
 	bool                   deaf;
 	bool                   reload_again; /* SIGHUP was received during a reading: the file may have changed */
@@ -67,6 +68,14 @@ static void on_patience(void *context)
 	control_log_holders(&service->broker, "end it, or raise drain_timeout");
 	log_say("not all memory was returned within %u second%s: leaving the rest to the driver",
 		service->config->drain_seconds, PLURAL(service->config->drain_seconds));
+	leave(service);
+}
+
+static void on_owner_lost(void *context)
+{
+	struct service *service = context;
+
+	service->orphaned = true;
 	leave(service);
 }
 
@@ -291,6 +300,7 @@ static int serve(struct service *service)
 
 	if (error)
 		return error;
+	broker_when_owner_lost(&service->broker, on_owner_lost, service);
 	say_ready(service);
 	watch_socket(service);
 	broker_loop(&service->broker);
@@ -298,6 +308,12 @@ static int serve(struct service *service)
 		 PLURAL(service->broker.counters.sessions_opened), control_account(&service->broker, account));
 	balanced = broker_balanced(&service->broker);
 	broker_deinit(&service->broker);
+	if (service->core.owner.crashed && !service->orphaned)
+		return error_set(-EIO, "the process that owned the device memory did not end as it should: a line "
+				       "above may say why");
+	if (service->orphaned)
+		return error_set(-EIO, "the process that owns the device memory has ended, and brokerd can make and "
+				       "free none without it: start brokerd again");
 	if (!balanced && !service->left)
 		return error_set(-EIO, "the account is not balanced: a device did not free memory, as an event says, "
 				       "or it is a bug in the broker: report it");

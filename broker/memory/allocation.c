@@ -4,15 +4,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "common/export.h"
-#include "workers.h"
+#include "jobs.h"
 
 void allocation_made(struct allocation *allocation, struct job *job)
 {
 	allocation->memory = job->order.memory;
 	allocation->handle = job->outcome.handle;
-	allocation->descriptor = export_of(job->order.exported)->by_descriptor ? job->outcome.descriptor : -1;
+	allocation->descriptor = job->outcome.descriptor;
 	explicit_bzero(&job->outcome.handle, sizeof job->outcome.handle);
 	allocation->job = job;
 }
@@ -23,12 +23,21 @@ void allocation_adopt(struct allocation *allocation, struct allocation *pooled)
 	allocation->handle = pooled->handle;
 	allocation->descriptor = pooled->descriptor;
 	allocation->job = pooled->job;
+	pooled->descriptor = -1;
 	pooled->job = NULL;
 	allocation_free(pooled);
 }
 
+void allocation_close(struct allocation *allocation)
+{
+	if (allocation->descriptor >= 0)
+		close(allocation->descriptor);
+	allocation->descriptor = -1;
+}
+
 void allocation_free(struct allocation *allocation)
 {
+	allocation_close(allocation);
 	explicit_bzero(&allocation->handle, sizeof allocation->handle);
 	free(allocation->job);
 	free(allocation);

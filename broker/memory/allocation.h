@@ -70,8 +70,8 @@ struct allocation {
 	uint64_t             memory;      /* number of the memory (owner/order.h); 0: the device has not made it */
 	struct device_handle handle;
 	/*
-	 * descriptor by which clients map the memory: valid until device->release(), which closes the descriptor; -1:
-	 * clients open the memory by its handle
+	 * descriptor by which clients map the memory, closed before the RELEASE of the memory is ordered; -1: clients
+	 * open the memory by its handle
 	 */
 	int                  descriptor;
 	/* address at which each process maps the memory; 0: each process chooses its own */
@@ -138,8 +138,14 @@ void allocation_made(struct allocation *allocation, struct job *job);
 void allocation_adopt(struct allocation *allocation, struct allocation *pooled);
 
 /*
- * Frees the struct, not the device memory: that was never made, was moved or freed before, or stays the driver's until
- * the process ends.
+ * Closes the broker's descriptor of the memory. Called before the RELEASE of the memory is ordered, so that the last
+ * close, which frees the memory and may take milliseconds, is the owner's.
+ */
+void allocation_close(struct allocation *allocation);
+
+/*
+ * Frees the struct, not the device memory: that was never made, was moved or freed before, or stays the owner's until
+ * its process ends.
  */
 void allocation_free(struct allocation *allocation);
 

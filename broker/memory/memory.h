@@ -6,7 +6,7 @@
  * (above) asks for a range, counts in the allocation what keeps it (names, mappings), and calls memory_decide_free()
  * when nothing may keep it any more. That function decides that an allocation is freed; memory_shrink() and
  * memory_not_grown() give back chunks, which nobody maps, of an allocation that stays. request/reclaim.c has the
- * device's thread free the memory. Knows nothing of names, buffers and sessions: the registry asks memory.c which
+ * owner free the memory. Knows nothing of names, buffers and sessions: the registry asks memory.c which
  * allocations were evicted, and request/reclaim.c tells the registry what the device has done.
  */
 #ifndef GPUB_MEMORY_H

@@ -13,7 +13,7 @@
 #include "broker/base/events.h"
 #include "slab.h"
 #include "usage.h"
-#include "workers.h"
+#include "jobs.h"
 
 /* milliseconds that evicted memory which is still mapped counts as available; it may never be closed */
 #define PATIENCE_MS 2000
@@ -123,7 +123,8 @@ static void give_back(struct broker *broker, struct allocation *allocation)
 		.subject = allocation,
 	};
 	returning(broker, allocation);
-	workers_submit(broker->workers, job);
+	allocation_close(allocation);
+	jobs_submit(broker->jobs, job);
 }
 
 /* ---- the shelves ---- */

@@ -70,7 +70,7 @@ void pool_init(struct broker *broker, const struct pool_limits *limits, struct u
 
 /*
  * Frees the structs of the allocations that are left at the broker's end, when usages_limit() has given all memory back
- * and the devices' threads are gone.
+ * and no order is sent any more.
  */
 void pool_forget(struct broker *broker);
 

@@ -20,14 +20,16 @@ enum order_kind {
 	ORDER_ZERO,     /* zeroes a part of the memory */
 	ORDER_RELEASE,  /* frees the memory */
 	ORDER_ROOM,     /* asks how much memory the device has free */
-	ORDER_GONE      /* asks whether all devices have ended the work of a dead process */
+	ORDER_GONE,     /* asks whether all devices have ended the work of a dead process */
+	ORDER_NAMES     /* makes the directory of the memory's names again, if somebody removed it */
 };
 
 struct order {
 	enum order_kind kind;
-	unsigned        device;   /* index of the device in the broker; unused by GONE */
+	uint64_t        number;   /* of this order; no other order of the broker has it */
+	unsigned        device;   /* index of the device in the broker; unused by GONE and NAMES */
 	uid_t           uid;      /* the user in whose queue the order waits; unused by RELEASE */
-	uint64_t        memory;   /* ALLOCATE, ZERO, RELEASE: number of the memory */
+	uint64_t        memory;   /* ALLOCATE, ZERO, RELEASE: number of the memory; for ALLOCATE the order's own */
 	uint64_t        offset;   /* ZERO: bytes from the beginning of the memory to the part */
 	uint64_t        size;     /* ALLOCATE: bytes, whole granules; ZERO: bytes of the part */
 	unsigned        exported; /* ALLOCATE: the kind of export */
@@ -36,11 +38,17 @@ struct order {
 };
 
 struct outcome {
+	uint64_t             number;     /* of the order */
 	int                  error;      /* 0, or a negative errno with the error message in `text` */
 	char                 text[ERROR_TEXT_MAX];
 	uint64_t             room;       /* of ROOM, and of a failed ALLOCATE: free bytes of the device; 0: unknown */
+	bool                 renamed;    /* of NAMES: names of memory were lost since the last NAMES */
 	struct device_handle handle;     /* of ALLOCATE: opens the memory */
-	int                  descriptor; /* of ALLOCATE: opens the memory; owned by the device; -1: none */
+	/*
+	 * of ALLOCATE: opens the memory; -1: none. In the owner it is the device's, which closes it when the memory is
+	 * freed. The broker has a copy, and closes it before it orders the RELEASE.
+	 */
+	int                  descriptor;
 };
 
 #endif

@@ -104,6 +104,14 @@ static int release(struct owner *owner, const struct order *order)
 	return error;
 }
 
+static int restore_names(const struct owner *owner, struct outcome *outcome)
+{
+	int result = owner->device->names_restore ? owner->device->names_restore() : 0;
+
+	outcome->renamed = result > 0;
+	return result < 0 ? result : 0;
+}
+
 static int carry_out(struct owner *owner, const struct order *order, struct outcome *outcome)
 {
 	const struct device *device = owner->device;
@@ -117,8 +125,10 @@ static int carry_out(struct owner *owner, const struct order *order, struct outc
 		return release(owner, order);
 	case ORDER_ROOM:
 		return device->room((int)order->device, &outcome->room);
-	default:
+	case ORDER_GONE:
 		return device->gone(order->pid, order->mps);
+	default:
+		return restore_names(owner, outcome);
 	}
 }
 

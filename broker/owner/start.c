@@ -48,11 +48,6 @@ bool owner_has_names(enum device_kind kind)
 	return device_find(kind)->names_restore;
 }
 
-int owner_restore_names(enum device_kind kind)
-{
-	return owner_has_names(kind) ? device_find(kind)->names_restore() : 0;
-}
-
 void owner_leave(void)
 {
 	host_leave_directory();

@@ -11,12 +11,15 @@
 #include <stdbool.h>
 
 #include "common/board.h"
+#include "common/name.h"
 #include "device/device.h"
+#include "device/select.h"
 
+/* What the owner must know of the broker: plain data. */
 struct owner_setup {
-	const char *device;         /* which devices, as device_select() takes it: "auto", "cuda", "host:2" */
-	const char *instance;       /* the broker's instance; the memory of the host device is named after it */
-	bool        several_users;  /* other users open the memory, too */
+	char device[DEVICE_CHOICE_SIZE]; /* which devices, as device_select() takes it: "auto", "cuda", "host:2" */
+	char instance[INSTANCE_SIZE];    /* the broker's instance; the memory of the host device is named after it */
+	bool several_users;              /* other users open the memory, too */
 };
 
 /* What the devices are: plain data. */
@@ -40,13 +43,7 @@ int owner_facts_of(const struct device *device, struct owner_facts *facts);
 /* Returns whether memory of the kind has names, which others may remove. */
 bool owner_has_names(enum device_kind kind);
 
-/*
- * Makes the directory of the memory's names again, if somebody removed it. Returns 1 if names were lost since the last
- * call, else 0; or a negative errno with the error message set.
- */
-int owner_restore_names(enum device_kind kind);
-
-/* Removes the directory of the memory's names, at the end of the process. */
+/* Unlocks the directory of the memory's names, which the broker then removes. Called when no order follows. */
 void owner_leave(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 #include "common/error.h"
+#include "common/export.h"
 #include "delegation.h"
 #include "grant-send.h"
 #include "inquiry.h"
@@ -19,6 +20,22 @@
 #include "refusal.h"
 
 #define KNOWN_RIGHTS (GPUB_READ | GPUB_WRITE)
+
+/*
+ * Returns 0, or -ENODEV if the process cannot open the memory because it has the same pid in its pid namespace as the
+ * owner has in the broker's: CUDA IPC refuses to open a handle in the process that made it (facts.md).
+ */
+static int check_pid(const struct session *session, const struct buffer *buffer)
+{
+	if (!session->own_pid || session->own_pid != (uint32_t)session->broker->owner_pid ||
+	    !export_of(buffer->allocation->slab.kind.exported)->pid_matters)
+		return 0;
+	return error_set(-ENODEV,
+			 "'%s' cannot be opened here: this is process %u in its container, as the owner of the memory "
+			 "is outside of it, and CUDA IPC takes the two for one: start the program anew, so that it "
+			 "gets another number (docker run --init), or the broker with --export vmm",
+			 buffer->name, session->own_pid);
+}
 
 /*
  * Grants the buffer to the session and sends the GRANT. Makes no check of the buffer's mode. ticket: the ticket that
@@ -39,8 +56,11 @@ static int grant_give(struct session *session, uint64_t request, struct buffer *
 	struct grant *grant;
 	uint64_t bytes;
 	bool fresh;
-	int error = session_check_descriptors(session, mapping_missing(buffer, &order) + (buffer->timeline != NULL));
+	int error = check_pid(session, buffer);
 
+	if (!error)
+		error = session_check_descriptors(session,
+						  mapping_missing(buffer, &order) + (buffer->timeline != NULL));
 	if (!error)
 		error = grant_open(broker->registry, buffer, &order, &grant, &fresh);
 	if (error)

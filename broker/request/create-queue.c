@@ -11,7 +11,7 @@
 #include "broker/base/context.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
-#include "broker/memory/workers.h"
+#include "broker/memory/jobs.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
@@ -108,7 +108,7 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
 	job->done = looked;
 	job->context = waits->broker;
 	waits->asked = true;
-	workers_submit(waits->broker->workers, job);
+	jobs_submit(waits->broker->jobs, job);
 }
 
 static void look_end(struct create_waits *waits)

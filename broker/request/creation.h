@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * creation.h - creates a buffer: checks the request, enters the buffer in the registry, has the device's thread make
- * the memory, or lets the create wait for memory (create-queue.h).
+ * creation.h - creates a buffer: checks the request, enters the buffer in the registry, has the owner make the
+ * memory, or lets the create wait for memory (create-queue.h).
  *
  * Owns a create from creation_begin() to its answer. Each create gets exactly one answer. A create keeps the id of its
  * session and not a pointer, because the session may have ended when the device is done.

@@ -9,7 +9,7 @@
 
 #include "broker/base/context.h"
 #include "broker/memory/allocation.h"
-#include "broker/memory/workers.h"
+#include "broker/memory/jobs.h"
 #include "broker/session/session.h"
 #include "common/crash-point.h"
 #include "common/error.h"
@@ -177,7 +177,7 @@ static void submit(struct provision *provision)
 	job->order.exported = allocation->slab.kind.exported;
 	job->done = on_allocated;
 	job->context = provision;
-	workers_submit(provision->broker->workers, job);
+	jobs_submit(provision->broker->jobs, job);
 	CRASH_POINT(create_submitted);
 }
 

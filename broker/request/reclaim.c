@@ -6,7 +6,7 @@
 
 #include "broker/base/context.h"
 #include "broker/memory/pool.h"
-#include "broker/memory/workers.h"
+#include "broker/memory/jobs.h"
 #include "broker/registry/registry.h"
 #include "common/crash-point.h"
 #include "drains.h"
@@ -25,8 +25,9 @@ static bool must_be_freed(struct broker *broker, struct job *job)
 		return false;
 	if (pool_keeps(allocation))
 		pool_reject(broker, allocation);
+	allocation_close(allocation);
 	job->order.kind = ORDER_RELEASE;
-	workers_submit(broker->workers, job);
+	jobs_submit(broker->jobs, job);
 	return true;
 }
 
@@ -91,7 +92,9 @@ void reclaim_release(void *context, struct allocation *allocation)
 		.context = broker,
 		.subject = allocation,
 	};
-	workers_submit(broker->workers, job);
+	if (job->order.kind == ORDER_RELEASE)
+		allocation_close(allocation);
+	jobs_submit(broker->jobs, job);
 	CRASH_POINT(release_submitted);
 }
 
@@ -134,7 +137,7 @@ bool reclaim_clean(void *context, struct allocation *allocation, uint32_t range,
 	job->done = clean_done;
 	job->context = broker;
 	job->subject = allocation;
-	workers_submit(broker->workers, job);
+	jobs_submit(broker->jobs, job);
 	CRASH_POINT(clean_submitted);
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reclaim.h - carries out the decisions of memory/memory.c: has the device's thread zero or free memory.
+ * reclaim.h - carries out the decisions of memory/memory.c: has the owner zero or free memory.
  *
  * Tells memory.c, the pool, the registry and the drains when the device has finished. Owns the device's job until then.
  * Never decides that memory may be freed.

@@ -11,7 +11,7 @@
 #include "broker/memory/allocation.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
-#include "broker/memory/workers.h"
+#include "broker/memory/jobs.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
@@ -161,7 +161,7 @@ static void zero_job_submit(struct job *job, uint64_t bytes)
 	job->order.size = bytes;
 	job->order.memory = last->memory;
 	job->order.offset = buffer->size - (allocation->size - last->span);
-	workers_submit(growth->broker->workers, job);
+	jobs_submit(growth->broker->jobs, job);
 }
 
 static void growth_zeroed(struct job *job)

@@ -2,9 +2,9 @@
 /*
  * broker-run.c - the parent broker: forks N workers, serves them, waits for them, prints the account.
  *
- * Decides the order: makes the socket, forks the workers, starts the device, creates the declared buffers, releases the
- * workers, runs the loop, unlinks the buffers, waits until all memory is freed, prints the account. Never touches a
- * device before the fork.
+ * Decides the order: makes the socket, forks the workers, has the owner start the device, creates the declared buffers,
+ * releases the workers, runs the loop, unlinks the buffers, waits until all memory is freed, prints the account. Never
+ * touches a device before the fork.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -55,7 +55,8 @@ struct run {
 	struct joined      joined;   /* with --join: the workers that are no children of this process */
 	struct witness     witness;
 	bool               stopped;  /* a signal that ends all workers was received */
-	bool               ended;    /* begin_end() was called */
+	bool               ended;    /* begin_end() was called, or the run is orphaned */
+	bool               orphaned; /* the owner of the device memory has ended before the broker */
 };
 
 /* ---- the private socket ---- */
@@ -137,9 +138,14 @@ static void fail(struct run *run, const char *text)
 
 /* ---- signals ---- */
 
-/* Begins the end if all workers have ended. */
+/*
+ * Begins the end if all workers have ended. Without an owner nothing can be freed, so the broker then ends at once,
+ * also for the processes that joined.
+ */
 static void end_if_done(struct run *run)
 {
+	if (run->orphaned && !run->children.running)
+		broker_quit(&run->broker);
 	if (run->children.running || run->joined.running || run->ended)
 		return;
 	if (!run->stopped)
@@ -238,6 +244,18 @@ static int place_worker(void *context, unsigned rank, pid_t pid)
 	struct run *run = context;
 
 	return run->options.bind == BIND_NONE ? 0 : placement_bind(&run->placement, rank, pid);
+}
+
+static void on_owner_lost(void *context)
+{
+	struct run *run = context;
+
+	if (!run->failed)
+		log_say("the process that owns the device memory has ended, and no memory can be made or freed "
+			"without it: ending the workers");
+	run->failed = run->orphaned = run->stopped = run->ended = true; /* no drain: it would never end */
+	children_end(&run->children);
+	end_if_done(run);
 }
 
 static int place_workers(struct run *run)
@@ -352,6 +370,7 @@ static int run_broker(struct run *run)
 		children_abandon(&run->children);
 		return EXIT_BROKER;
 	}
+	broker_when_owner_lost(&run->broker, on_owner_lost, run);
 	say_device(run);
 	names_watch(&run->core.names, look_at_socket, run);
 	private_socket_watch(&run->socket, &run->core.names);
@@ -371,6 +390,10 @@ static int run_broker(struct run *run)
 		log_say("%s was removed while it served, and could not be made again: programs that started since then "
 			"did not reach the broker", run->socket.path);
 	broker_deinit(&run->broker);
+	if (run->core.owner.crashed && !run->orphaned) {
+		run->failed = true;
+		log_say("the process that owned the device memory did not end as it should: a line above may say why");
+	}
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 

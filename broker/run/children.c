@@ -193,9 +193,7 @@ static const char *signal_name(int number, char text[32])
 	return text;
 }
 
-/*
- * Returns true if the SIGTERM of children_end_others() has ended the child. Another process's SIGTERM looks the same.
- */
+/* Returns true if this process's SIGTERM has ended the child. Another process's SIGTERM looks the same. */
 static bool ended_by_us(const struct children *children, int status)
 {
 	return children->ending && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
@@ -290,10 +288,16 @@ void children_signal(const struct children *children, int signal, bool group_has
 			kill(children->child[i].pid, signal);
 }
 
-void children_abandon(struct children *children)
+void children_end(struct children *children)
 {
 	close_gate(children);
+	children->ending = true;
 	children_signal(children, SIGTERM, false);
+}
+
+void children_abandon(struct children *children)
+{
+	children_end(children);
 	for (unsigned i = 0; i < children->count; i++)
 		if (children->child[i].pid) {
 			waitpid(children->child[i].pid, NULL, 0);

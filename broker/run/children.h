@@ -47,7 +47,7 @@ struct children {
 	int             exit_code; /* exit code of the first child that failed; 0: none has failed */
 	unsigned        failed;    /* number of children that failed, without those that children_end_others() ended */
 	unsigned        first;     /* rank of the first child that failed; valid if failed is not 0 */
-	bool            ending;    /* children_end_others() was called */
+	bool            ending;    /* this process has sent SIGTERM: an end by it is not reported as a failure */
 	struct timespec released;  /* when the children were released, or, before that, forked, by CLOCK_MONOTONIC */
 	/* text about the first failure, as logged: "worker 2 (pid 8) ended with status 2 after 3.0 s" */
 	char            first_text[CHILDREN_TEXT_MAX];
@@ -116,9 +116,12 @@ void children_say_first(const struct children *children);
  */
 void children_signal(const struct children *children, int signal, bool group_has_it);
 
+/* Sends SIGTERM to all children. Those that have not been released end, too. */
+void children_end(struct children *children);
+
 /*
- * Sends SIGTERM to all children, and waits without limit until they have ended. For a broker that cannot start or has
- * failed.
+ * Does children_end(), and waits without limit until the children have ended. For a broker that cannot start or has
+ * failed before they were released.
  */
 void children_abandon(struct children *children);
 

@@ -9,7 +9,7 @@
 #include "broker/base/log.h"
 #include "broker/base/process-start.h"
 #include "broker/memory/allocation.h"
-#include "broker/memory/workers.h"
+#include "broker/memory/jobs.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
 #include "broker/status/status.h"

@@ -236,13 +236,7 @@ static int check(struct session *session, const struct wire_message *message, co
 	if (revision < 0)
 		return revision;
 	session->revision = (unsigned)revision;
-	/* CUDA IPC refuses to open a handle in a process with the exporter's pid (facts.md) */
-	if (message->hello.pid == (uint32_t)getpid() && export_of(session->broker->memory->exported)->pid_matters)
-		return error_set(-EPROTO,
-				 "the client is process %u in its container, as the broker is outside of it, and CUDA "
-				 "IPC takes the two for one: start the client anew, so that it gets another number "
-				 "(docker run --init), or the broker with --export vmm",
-				 message->hello.pid);
+	session->own_pid = message->hello.pid;
 	return charge_take(&session->charge, session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
 }
 

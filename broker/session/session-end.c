@@ -11,7 +11,7 @@
 #include "broker/base/context.h"
 #include "broker/base/events.h"
 #include "broker/base/log.h"
-#include "broker/memory/workers.h"
+#include "broker/memory/jobs.h"
 #include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
@@ -290,7 +290,7 @@ static void ask(struct session *session)
 	job->session = session->id;
 	job->done = on_answer;
 	job->context = session->broker;
-	workers_submit(session->broker->workers, job);
+	jobs_submit(session->broker->jobs, job);
 }
 
 void session_prove(struct session *session)

@@ -5,7 +5,8 @@
  * A session without mappings ends when its socket has hung up. A session with mappings ends when its process is dead:
  * **pidfd readable and socket hung up, both** (invariant 9), and then no device lists the process any more. The end of
  * the session's requests, timelines and mappings is done in its user's share of each pass. Owns the questions to the
- * devices, which a thread that serves no device asks (workers.h). Never waits for a client or a device.
+ * devices, which a thread of the owner that serves no device asks (owner/serve.h). Never waits for a client or a
+ * device.
  */
 #ifndef GPUB_SESSION_END_H
 #define GPUB_SESSION_END_H

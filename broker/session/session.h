@@ -132,6 +132,7 @@ struct session {
 	char               command[16]; /* name of the process's program, from /proc/PID/comm, shown to people */
 	uint64_t           start;       /* start time of the process, from /proc/PID/stat (process-start.h) */
 	time_t             since;       /* time at which the broker accepted the connection, shown to people */
+	uint32_t           own_pid;     /* pid of the process in its own pid namespace, as it says; 0: not known */
 	unsigned           revision;    /* of the protocol, which the client and this broker agreed on (wire_agree()) */
 	uint32_t           rank;        /* rank of the process, as its HELLO says; or RANK_NONE */
 	bool               answers;     /* the client understands INQUIRE */

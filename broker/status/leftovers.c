@@ -23,6 +23,8 @@
 
 /* largest number of attempts to make a directory that nobody removes before its lock is taken */
 #define TRIES         10
+#define NAP_NS        2000000 /* from one attempt to remove the directory of an owner that is ending to the next */
+#define NAPS          2500    /* such attempts at most: 5 seconds */
 #define SHM_NAME_SIZE 300 /* size of a buffer for any name in SHM_DIR, with '/' and NUL */
 
 /*
@@ -132,6 +134,20 @@ void leftovers_remove_instance(const char *instance)
 	/* if there was no memory to list SHM_DIR, the dead broker's directory can still be removed, if it is empty */
 	snprintf(memory, sizeof memory, SHM_DIR "/%smem", prefix);
 	remove_unlocked_directory(memory);
+}
+
+void leftovers_clear_instance(const char *instance)
+{
+	static const struct timespec nap = { .tv_nsec = NAP_NS };
+	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE + sizeof ".mem"];
+	struct stat st;
+
+	snprintf(path, sizeof path, SHM_DIR STATUS_PREFIX "%s.mem", instance);
+	leftovers_remove_instance(instance);
+	for (int tries = 0; tries < NAPS && !lstat(path, &st) && st.st_uid == geteuid(); tries++) {
+		nanosleep(&nap, NULL);
+		leftovers_remove_instance(instance);
+	}
 }
 
 /* ---- directories of private sockets ---- */

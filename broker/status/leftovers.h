@@ -87,4 +87,10 @@ int leftovers_directory_each(const char *name, int (*act)(const char *path, void
  */
 void leftovers_remove_instance(const char *instance);
 
+/*
+ * Does so for an instance whose status file this broker has locked. Waits some seconds while a process of this user has
+ * locked the directory: a dead broker's owner may still be ending.
+ */
+void leftovers_clear_instance(const char *instance);
+
 #endif

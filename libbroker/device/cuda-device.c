@@ -18,9 +18,9 @@
 #define GRANULE (2ull << 20) /* an importer could access memory beside a smaller allocation (docs/facts.md) */
 
 /*
- * The directory in which CUDA is told to look for an MPS daemon in the broker. No daemon is ever there, because no
- * process can make a file called "control" in a directory of procfs. The broker must stay outside MPS, because under
- * MPS a worker that is killed in a kernel would end the broker's context, too (docs/facts.md, "Death").
+ * The directory in which CUDA is told to look for an MPS daemon in the owner of the memory. No daemon is ever there,
+ * because no process can make a file called "control" in a directory of procfs. The owner must stay outside MPS,
+ * because under MPS a worker that is killed in a kernel would end the owner's context, too (docs/facts.md, "Death").
  */
 #define NO_MPS_DIRECTORY "/proc/self/fdinfo"
 
@@ -28,8 +28,8 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool            started;
 
 /*
- * Sets CUDA_MPS_PIPE_DIRECTORY to NO_MPS_DIRECTORY in this process. Workers do not inherit the variable, because
- * broker-run forks them before it starts the device.
+ * Sets CUDA_MPS_PIPE_DIRECTORY to NO_MPS_DIRECTORY in this process. Workers do not inherit the variable, because they
+ * are no children of the owner.
  */
 static int start_outside_mps(void)
 {

@@ -75,7 +75,7 @@ enum device_kind { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_KINDS };
 
 /* The arguments of start(). */
 struct device_setup {
-	bool     owner;      /* this process is the broker, which allocates memory and stays outside MPS */
+	bool     owner;      /* this process is the owner, which allocates memory and stays outside MPS */
 	unsigned host_count; /* how many devices the host device has; 0 means 1; ignored by CUDA */
 };
 
@@ -102,7 +102,7 @@ struct device {
 	int (*count)(void); /* returns the number of devices that this process can use */
 	int (*info)(int ordinal, struct device_info *info);
 
-	/* the owner's half: first the functions for the broker's main thread */
+	/* the owner's half, for the process that has the devices */
 
 	/*
 	 * For memory that has names which others may remove. names_keep() makes the directory of the names, which the
@@ -116,7 +116,7 @@ struct device {
 	 */
 	unsigned (*total)(void);
 
-	/* the rest of the owner's half is only for the broker's device threads */
+	/* the rest of the owner's half is only for the devices' threads */
 
 	/*
 	 * Allocates memory. size: bytes, whole granules. exported: enum export_kind. -ENOMEM or -ENOSPC: there is too

@@ -27,6 +27,7 @@
 #include "device/host-quarantine.h"
 #include "device/host-state.h"
 #include "device/host.h"
+#include "tests/unit/broker/owner-thread.h"
 
 #define PEERS     4
 #define STEPS_MAX 100
@@ -85,8 +86,7 @@ static void gate_install(void)
 	gate.device = device_host;
 	gate.device.allocate = gated_allocate;
 	gate.device.release = gated_release;
-	for (unsigned i = 0; i <= broker.workers->devices; i++)
-		broker.workers->worker[i].owner.device = &gate.device;
+	owner_thread_use(&gate.device);
 }
 
 /* ---- the loop ---- */
@@ -101,7 +101,7 @@ static void finish(void)
 {
 	for (int i = 0; i < 4; i++)
 		run_pass();
-	while (!gate.closed && broker.workers->pending)
+	while (!gate.closed && broker.jobs->pending)
 		broker_pass(&broker, true);
 	run_pass();
 }
@@ -460,6 +460,7 @@ static void begin(void)
 
 	broker_config_init(&config);
 	strcpy(config.device, "host:2");
+	config.owner = &owner_thread;
 	config.buffers = 8;
 	config.handles = 12;
 	config.several_users = true;

@@ -85,21 +85,26 @@ wait "$inside" 2>/dev/null
 inside=''
 "$ctl" unlink v
 
-# ---- the number that the broker has itself ----
+# ---- the number that the owner of the memory has ----
+
+owner=$(children "$broker" | while read -r child; do grep -qx gpubroker-owner "/proc/$child/comm" && echo "$child"; done)
 
 # with_number NUMBER COMMAND...: in a container, where the next process gets that number
 with_number() {
 	in_container sh -c 'echo "$1" >/proc/sys/kernel/ns_last_pid; shift; "$@"; exit $?' - $(($1 - 1)) "${@:2}"
 }
 if [ "${GPUBROKER_EXPORT-}" = vmm ]; then
-	check "a process with the broker's own number is served" eval 'with_number "$broker" "$client" create w 1 acquire w &&
+	check "a process with the owner's number is served" eval 'with_number "$owner" "$client" create w 1 acquire w &&
 		"$ctl" unlink w'
 else
-	check "a process with the broker's own number is refused, and told why" eval \
-		'! with_number "$broker" "$client" create w 1 >out 2>err &&
-		grep -q "is process $broker in its container, .* CUDA IPC takes the two for one: start the client anew.* --export vmm" err'
+	check "a process with the owner's number is refused the memory, and told why" eval \
+		'! with_number "$owner" "$client" create w 1 acquire w >out 2>err &&
+		grep -q "is process $owner in its container, .* CUDA IPC takes the two for one: start the program anew.* --export vmm" err'
+	check "memory that may grow comes by a descriptor, and is granted" eval \
+		'with_number "$owner" "$ctl" create grows 4K --reserve 1M && with_number "$owner" "$client" acquire grows && "$ctl" unlink grows'
+	"$ctl" unlink w
 fi
-check "the next number is served" with_number $((broker + 1)) "$client" create w 1
+check "the next number is served" with_number $((owner + 1)) "$client" create w 1 acquire w
 
 # ---- what is not shared ----
 

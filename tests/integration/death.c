@@ -419,8 +419,8 @@ static void sample(void)
 	if (sample_count == SAMPLES)
 		return;
 	sample_count++;
-	s->resident_kib = resident_kib(broker.pid);
-	s->descriptors = descriptors(broker.pid);
+	s->resident_kib = resident_kib(broker.pid) + resident_kib(owner_of(broker.pid));
+	s->descriptors = descriptors(broker.pid) + descriptors(owner_of(broker.pid));
 	s->objects = memory_objects(&broker);
 	printf("# %u: %lld KiB resident, %lld descriptors, %lld memory objects\n", sample_count,
 	       (long long)s->resident_kib, (long long)s->descriptors, (long long)s->objects);

@@ -168,6 +168,8 @@ check "beside other brokers, the one at the address needs no name" eval \
 	'"${ctl%-ctl}-run" --quiet --name "$name-other" --device host -- sh -c "exec \"\$0\" events >shown" "$ctl" && grep -q " start .* 1 worker" shown && ! grep -q " wheel" shown'
 "$ctl" events "$name" --follow >followed 2>follower-says </dev/null &
 follower=$!
+# a device that is behind with its releases lets buffers count for longer: the quota of 40 was for the refusals above
+configure 'log = verbose'
 # while the next broker replaces the status file there is none for a moment, and then a follower that only begins ends
 check "--follow shows what is there" soon test -s followed
 # shellcheck disable=SC2119
@@ -183,7 +185,7 @@ kill -KILL "$follower"
 
 # ---- a full ring, floods ----
 
-do_client churn wheel 1600
+do_client churn wheel 1600 || sed "s/^/# churn: /" said
 full() {
 	events --json && cp shown full.json && [ "$(grep -c '"buffer":"wheel"' full.json)" = 2816 ]
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* objects.c - the harness's count of a broker's memory objects: files, descriptors, or allocations of a GPU. */
+/*
+ * objects.c - the harness's look at a broker's owner, and its count of memory objects: files, descriptors, or
+ * allocations of a GPU.
+ */
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +32,49 @@ const struct export *tested_export(void)
 	return export_of(name ? export_find(name) : 0);
 }
 
-/* The broker has two descriptors of a memfd, and one of what it has released. */
+static bool is_owner(pid_t pid)
+{
+	char path[40], name[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	file = fopen(path, "re");
+	if (file && !fgets(name, sizeof name, file))
+		name[0] = 0;
+	if (file)
+		fclose(file);
+	return !strcmp(name, "gpubroker-owner\n");
+}
+
+pid_t owner_of(pid_t broker)
+{
+	pid_t child, owner = 0;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", broker, broker);
+	file = fopen(path, "re");
+	while (file && !owner && fscanf(file, "%d", &child) == 1)
+		owner = is_owner(child) ? child : 0;
+	if (file)
+		fclose(file);
+	return owner;
+}
+
+/*
+ * The owner has two descriptors of a memfd, and one of what it has released. A broker of a release without an owner has
+ * them itself. -1: this cannot be known.
+ */
 static int64_t memfds(const struct broker_process *broker)
 {
+	pid_t owner = owner_of(broker->pid);
 	char path[64], target[512][96] = { 0 };
 	const struct dirent *entry;
 	unsigned found = 0, i;
 	int64_t twice = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof path, "/proc/%d/fd", broker->pid);
+	snprintf(path, sizeof path, "/proc/%d/fd", owner ? owner : broker->pid);
 	dir = opendir(path);
 	while (dir && found < 512 && (entry = readdir(dir))) {
 		ssize_t length = readlinkat(dirfd(dir), entry->d_name, target[found], sizeof target[found] - 1);
@@ -50,8 +87,9 @@ static int64_t memfds(const struct broker_process *broker)
 		twice += i < found;
 		found += i == found;
 	}
-	if (dir)
-		closedir(dir);
+	if (!dir)
+		return kill(broker->pid, 0) ? 0 : -1;
+	closedir(dir);
 	return twice;
 }
 

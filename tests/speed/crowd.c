@@ -61,7 +61,7 @@ void finish(void)
 {
 	do
 		broker_pass(&broker, false);
-	while (broker.workers->pending);
+	while (broker.jobs->pending);
 	broker_pass(&broker, false);
 }
 

@@ -30,7 +30,7 @@ void measured(void)
 {
 	do
 		broker_pass(&broker, true);
-	while (broker.workers->pending);
+	while (broker.jobs->pending);
 	/* what it has put off */
 	broker_pass(&broker, false);
 	broker_pass(&broker, false);

@@ -3,7 +3,6 @@
 #include "failing.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -13,11 +12,11 @@
 #define ALL  (-2)
 
 /*
- * Number of calls that still succeed before the one that fails; NONE: no call fails; ALL: each fails. Threads of
- * devices call, too.
+ * Number of calls of this thread that still succeed before the one that fails; NONE: no call fails; ALL: each fails.
+ * Other threads, such as the owner's, call when they like.
  */
-static _Atomic long left = NONE;
-static _Atomic bool failed;
+static _Thread_local long left = NONE;
+static _Thread_local bool failed;
 
 /* The linker's names: __real_X is X itself, and a call of X goes to __wrap_X. */
 void *__real_malloc(size_t size);

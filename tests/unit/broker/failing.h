@@ -11,10 +11,10 @@
 
 #include <stdbool.h>
 
-/* Lets one of the following calls fail: the one after that many calls that succeed. */
+/* Lets one of the following calls of this thread fail: the one after that many calls that succeed. */
 void fail_after(unsigned calls);
 
-/* Lets all following calls fail. */
+/* Lets all following calls of this thread fail. */
 void fail_all(void);
 
 /* From now on no call fails. Returns whether one has failed since fail_after() or fail_all(). */

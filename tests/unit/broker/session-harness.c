@@ -17,6 +17,7 @@
 #include "broker/base/events.h"
 #include "broker/registry/mappings.h"
 #include "broker/status/status.h"
+#include "owner-thread.h"
 
 #define GIVEN_SOCK 3
 
@@ -112,6 +113,7 @@ int harness_setup(void **state)
 	(void)state;
 	broker_config_init(&config);
 	strcpy(config.device, harness_device);
+	config.owner = &owner_thread;
 	config.buffers = harness_buffers;
 	config.handles = harness_handles;
 	descriptors_before = descriptors();
@@ -129,13 +131,12 @@ int harness_setup(void **state)
 
 void use_device(const struct device *device)
 {
-	for (unsigned i = 0; i <= broker.workers->devices; i++)
-		broker.workers->worker[i].owner.device = device;
+	owner_thread_use(device);
 }
 
 void *address_of(const struct allocation *allocation)
 {
-	return owner_address(&broker.workers->worker[0].owner, allocation->memory);
+	return owner_address(&owner_thread_service.server[0].owner, allocation->memory);
 }
 
 unsigned hook_none(struct session *session)

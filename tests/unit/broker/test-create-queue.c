@@ -15,6 +15,7 @@
 
 #include "broker/core/broker.h"
 #include "failing.h"
+#include "owner-thread.h"
 
 #define ALICE 4001
 #define BOB   4002
@@ -34,6 +35,12 @@ static struct broker broker;
 static struct core parts;
 static char story[64]; /* what the hooks were told, in order: r1 e2 ... */
 
+static void lost(void *context)
+{
+	(void)context;
+	fail_msg("the owner has ended");
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -43,14 +50,16 @@ static int setup(void **state)
 	broker_join(&broker, &parts);
 	parts.pool.usages = &parts.memory.usages;
 	broker.base = event_base_new();
-	return broker.base ? workers_start(broker.workers, broker.base, &fake, 2) : -1;
+	return !broker.base || owner_thread_begin_with(&parts.owner, &fake, 2) ||
+	       jobs_start(broker.jobs, broker.base, parts.owner.lane, parts.owner.lanes, lost, NULL);
 }
 
 /* No test leaves anybody in a queue. */
 static int teardown(void **state)
 {
 	(void)state;
-	workers_stop(broker.workers);
+	jobs_stop(broker.jobs);
+	owner_thread.end(&parts.owner);
 	tracking_deinit(broker.tracking);
 	event_base_free(broker.base);
 	return broker.waiting->count || broker.creates->by_key || broker.waiting->waiters ||

@@ -39,9 +39,9 @@ static struct buffer *made(const char *name, const struct amount *amount, unsign
 /* Until the device was asked for the memory of a create. The device's answer is handled in a later pass. */
 static void until_asked(void)
 {
-	for (int passes = 0; passes < 100 && !broker.workers->pending; passes++)
+	for (int passes = 0; passes < 100 && !broker.jobs->pending; passes++)
 		broker_pass(&broker, false);
-	assert_int_equal(broker.workers->pending, 1);
+	assert_int_equal(broker.jobs->pending, 1);
 }
 
 /* A create is sent, whose memory the device has not made yet, and the session is gone. */

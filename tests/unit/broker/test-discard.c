@@ -7,6 +7,7 @@
  * from a client that connected before the broker could refuse them. session-harness.h makes the broker and its clients.
  */
 #include "failing.h"
+#include "owner-thread.h"
 #include "session-harness.h"
 
 #include <poll.h>
@@ -502,6 +503,7 @@ static struct event_base *broker_begin_at(int listener)
 
 	broker_config_init(&config);
 	strcpy(config.device, "host:1");
+	config.owner = &owner_thread; /* this process has started the host device before */
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
 	assert_int_equal(broker_init(&broker, &core, &config, base, listener), 0);
 	return base;

@@ -480,30 +480,6 @@ static void test_a_dead_process_does_not_greet(void **state)
 	finish(session);
 }
 
-/* A number in the client's own namespace matters with exports that go by it. */
-static void test_the_number_of_the_broker_is_refused_if_the_export_goes_by_it(void **state)
-{
-	const struct socket_extra extra = from_here();
-	struct wire_message hello;
-	struct session *session = begin(&hello);
-
-	(void)state;
-	hello = hello_to(&hello);
-	hello.hello.pid = (uint32_t)getpid();
-	assert_true(export_of(broker.memory->exported)->pid_matters);
-	expect_greeting_fails(session, &hello, &extra, -EPROTO);
-	assert_non_null(strstr(error_text(), "start the client anew"));
-	broker.memory->exported = EXPORT_VMM;
-	assert_int_equal(greeting_take(session, &hello, &extra), 0);
-	finish(session);
-	broker.memory->exported = EXPORT_IPC;
-	session = begin(&hello);
-	hello = hello_to(&hello);
-	hello.hello.pid = (uint32_t)getpid() + 1;
-	assert_int_equal(greeting_take(session, &hello, &extra), 0);
-	finish(session);
-}
-
 static void invariant_5_a_session_over_its_users_quota_is_not_welcome(void **state)
 {
 	const struct socket_extra extra = from_here();
@@ -683,7 +659,6 @@ int main(void)
 		ON(test_only_the_answer_to_the_challenge_is_taken),
 		ON(test_only_the_process_that_connected_may_greet),
 		ON(test_a_dead_process_does_not_greet),
-		ON(test_the_number_of_the_broker_is_refused_if_the_export_goes_by_it),
 		ON(invariant_5_a_session_over_its_users_quota_is_not_welcome),
 		ON(test_what_a_greeting_says_of_its_process),
 		ON(test_a_welcome_opens_the_session),

@@ -252,7 +252,7 @@ static void test_pooled_memory_that_the_device_does_not_free_is_lost(void **stat
 	assert_true(broker_balanced(&broker));
 	host_fail_next(HOST_RELEASE, 1, EIO);
 	broker_keep(&broker, 0);
-	EXPECT_SOON(released == 1 && !broker.workers->pending);
+	EXPECT_SOON(released == 1 && !broker.jobs->pending);
 	assert_int_equal(broker.counters.allocations_freed, 0);
 	assert_int_equal(broker.counters.bytes_freed, 0);
 	assert_false(broker_balanced(&broker));
@@ -312,7 +312,7 @@ static void invariant_6_a_range_that_could_not_be_zeroed_is_never_reused(void **
 	create(&peer, "b", SLAB_SPAN_MIN / 2 - HOST_MARGIN);
 	gate_set(false, true);
 	expect_done(&peer, WIRE_UNLINK, "b");
-	EXPECT_SOON(!broker.workers->pending);
+	EXPECT_SOON(!broker.jobs->pending);
 	gate_set(false, false);
 	create(&peer, "c", SLAB_SPAN_MIN / 2 - HOST_MARGIN);
 	assert_ptr_not_equal(memory_of("c"), memory_of("a"));
@@ -356,7 +356,7 @@ static void test_the_limit_holds_for_what_is_freed_together(void **state)
 		expect_done(&peer, WIRE_UNLINK, names[i]);
 	gate_set(false, false);
 	EXPECT_SOON(broker.counters.allocations_freed == 6);
-	EXPECT_SOON(!broker.workers->pending);
+	EXPECT_SOON(!broker.jobs->pending);
 	assert_true(pooled() <= LIMIT);
 	assert_true(pooled() > 0);
 	part(&peer);
@@ -383,7 +383,7 @@ static void test_idle_memory_counts_against_the_limit(void **state)
 	idle.grant_id.serial = grant.serial;
 	say(peer.sock, &idle);
 	EXPECT_SOON(broker.memory->usages.bytes[0][SPARE_IDLE] == 2 * SIZE);
-	EXPECT_SOON(!broker.workers->pending);
+	EXPECT_SOON(!broker.jobs->pending);
 	expect_pooled(1, SIZE);
 	send_closed(peer.sock, grant.mapping);
 	EXPECT_SOON(broker.counters.allocations_freed == 3);
@@ -639,7 +639,7 @@ static void invariant_10_registry_and_pool_have_what_the_device_gave(void **stat
 		assert_true(pooled() <= LIMIT);
 		if (i % 10)
 			continue;
-		EXPECT_SOON(!broker.workers->pending);
+		EXPECT_SOON(!broker.jobs->pending);
 		assert_int_equal(allocated - released, broker.counters.allocations_made -
 							       broker.counters.allocations_freed + broker.pool->count);
 	}

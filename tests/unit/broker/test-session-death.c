@@ -227,19 +227,6 @@ static void test_another_pid_namespace_is_served(void **state)
 	assert_int_equal(broker.counters.sessions_refused, 0);
 }
 
-/* In another namespace its number may be the broker's, where CUDA IPC fails. */
-static void test_a_client_with_the_number_of_the_broker_is_turned_away(void **state)
-{
-	int sock = dial();
-	struct wire_message message = receive_message(sock), hello = hello_to(&message);
-
-	(void)state;
-	hello.hello.pid = (uint32_t)getpid();
-	say(sock, &hello);
-	expect_turned_away(sock);
-	assert_int_equal(broker.counters.sessions_refused, 1);
-}
-
 /* Does everything that a client does, over and over, until it is killed in the middle. */
 static void work_until_killed(int sock)
 {
@@ -295,7 +282,6 @@ int main(void)
 		ON(invariant_9_a_death_alone_frees_nothing),
 		ON(test_greeting_of_another_process_is_turned_away),
 		ON(test_another_pid_namespace_is_served),
-		ON(test_a_client_with_the_number_of_the_broker_is_turned_away),
 		ON(invariant_10_accounting_balances_after_any_kill),
 	};
 

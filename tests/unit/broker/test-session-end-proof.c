@@ -120,7 +120,7 @@ static void die_slowly(struct session *session)
 {
 	host_fail_next(HOST_GONE, EVER, EBUSY);
 	die(session);
-	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, NULL));
+	EXPECT_SOON(!broker.jobs->pending && evtimer_pending(session->proof.again, NULL));
 }
 
 /* Asks the device now, which does not list the process any more. */
@@ -220,7 +220,7 @@ static void test_a_question_without_memory_is_asked_later(void **state)
 	die(session);
 	assert_true(fail_ended());
 	assert_int_equal(session->proof.state, PROOF_ASKING);
-	assert_int_equal(broker.workers->pending, 0);
+	assert_int_equal(broker.jobs->pending, 0);
 	assert_true(evtimer_pending(session->proof.again, NULL));
 	assert_int_equal(session->proof.asked, 0);
 	EXPECT_SOON(!broker.sessions->by_id);
@@ -280,12 +280,12 @@ static void test_an_answer_about_nobody_is_dropped(void **state)
 
 	(void)state;
 	die(session);
-	assert_int_equal(broker.workers->pending, 1);
+	assert_int_equal(broker.jobs->pending, 1);
 	while (session->mappings.by_id)
 		mapping_end(broker.registry, session->mappings.by_id);
 	broker.counters.mappings_died++;
 	session_free(session);
-	EXPECT_SOON(!broker.workers->pending);
+	EXPECT_SOON(!broker.jobs->pending);
 	assert_int_equal(broker.counters.sessions_died, 0);
 }
 

@@ -105,6 +105,31 @@ static void invariant_4_a_descriptor_comes_with_its_grant(void **state)
 	part(&other);
 }
 
+/* CUDA IPC takes two processes with one number for one process, also in two namespaces. */
+static void test_a_process_with_the_number_of_the_owner_gets_no_memory_that_goes_by_it(void **state)
+{
+	struct peer peer = join();
+	struct wire_message message;
+
+	(void)state;
+	assert_int_equal(broker.owner_pid, getpid());
+	assert_true(export_of(broker.memory->exported)->pid_matters);
+	expect_done(&peer, WIRE_CREATE, "ipc");
+	broker.memory->exported = EXPORT_VMM;
+	expect_done(&peer, WIRE_CREATE, "vmm");
+	broker.memory->exported = EXPORT_IPC;
+	session_of(&peer)->own_pid = (uint32_t)getpid();
+	message = ask(&peer, WIRE_ACQUIRE, "ipc");
+	assert_int_equal(message.type, WIRE_REFUSED);
+	assert_int_equal(message.refused.error, -ENODEV);
+	assert_non_null(strstr(message.refused.text, "start the program anew"));
+	assert_int_equal(broker.counters.mappings_opened, 0);
+	send_closed(peer.sock, first_acquire(&peer, "vmm").mapping);
+	session_of(&peer)->own_pid++;
+	send_closed(peer.sock, acquire(&peer, "ipc").mapping);
+	part(&peer);
+}
+
 static void test_it_comes_before_a_timelines_page(void **state)
 {
 	struct peer holder = join_vmm();
@@ -198,6 +223,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON(invariant_4_a_descriptor_comes_with_its_grant),
+		ON(test_a_process_with_the_number_of_the_owner_gets_no_memory_that_goes_by_it),
 		ON(test_it_comes_before_a_timelines_page),
 		ON(test_both_kinds_side_by_side),
 		ON(invariant_5_only_memory_has_addresses),

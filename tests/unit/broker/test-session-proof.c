@@ -118,7 +118,7 @@ static void invariant_9_memory_is_kept_when_no_device_can_tell(void **state)
 	expect_served(&other);
 	/* later calls do nothing */
 	session_prove(session);
-	assert_int_equal(broker.workers->pending, 0);
+	assert_int_equal(broker.jobs->pending, 0);
 	expect_kept();
 	ask_again(session);
 	expect_freed();
@@ -138,7 +138,7 @@ static void test_a_question_is_asked_once_at_a_time(void **state)
 	EXPECT_SOON(session->proof.state == PROOF_ASKING);
 	for (int i = 0; i < 100; i++) {
 		session_prove(session);
-		assert_true(broker.workers->pending <= 1);
+		assert_true(broker.jobs->pending <= 1);
 	}
 	host_fail_next(HOST_GONE, 0, 0);
 	EXPECT_SOON(broker.counters.mappings_died == 1);
@@ -168,7 +168,7 @@ static void ask_now(struct session *session, double *at_least, double *at_most)
 
 	event_active(session->proof.again, EV_TIMEOUT, 0);
 	run_pass();
-	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, &due));
+	EXPECT_SOON(!broker.jobs->pending && evtimer_pending(session->proof.again, &due));
 	*at_least = seconds(&due) - now();
 	*at_most = seconds(&due) - asked;
 }
@@ -386,7 +386,7 @@ static void test_the_broker_ends_while_it_asks(void **state)
 	(void)state;
 	host_fail_next(HOST_GONE, EVER, EBUSY);
 	session = die_holding(&victim);
-	EXPECT_SOON(!broker.workers->pending && evtimer_pending(session->proof.again, NULL));
+	EXPECT_SOON(!broker.jobs->pending && evtimer_pending(session->proof.again, NULL));
 	broker_end_now();
 	host_fail_next(HOST_GONE, 0, 0);
 }
@@ -401,7 +401,7 @@ static void test_the_broker_ends_with_a_question_under_way(void **state)
 	acquire(&victim, "a");
 	session->place.dead = session->hung_up = true;
 	session_prove(session);
-	assert_int_equal(broker.workers->pending, 1);
+	assert_int_equal(broker.jobs->pending, 1);
 	broker_end_now();
 	part(&victim);
 }

@@ -120,7 +120,7 @@ static void drop(struct peer *peer, const char *name)
 	uint64_t before = broker.counters.allocations_freed;
 
 	expect_done(peer, WIRE_UNLINK, name);
-	EXPECT_SOON(broker.counters.allocations_freed == before + 1 && !broker.workers->pending);
+	EXPECT_SOON(broker.counters.allocations_freed == before + 1 && !broker.jobs->pending);
 }
 
 /* So many buffers of that size, all there at once, then all freed. */
@@ -271,7 +271,7 @@ static void invariant_5_memory_that_is_never_closed_keeps_nobody_from_others(voi
 	assert_int_equal(try_create(&alice, "a", 2 * MIB), -ENOMEM);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 0);
 	send_closed(bob.sock, newer);
-	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers->pending);
+	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.jobs->pending);
 	create(&alice, "a", 2 * MIB);
 	part(&alice);
 	part_closing(&bob, oldest);
@@ -290,7 +290,7 @@ static void invariant_5_what_is_pooled_costs_few_descriptors(void **state)
 		assert_int_equal(answer_to(&alice, &message).type, WIRE_DONE);
 		expect_done(&alice, WIRE_UNLINK, "piece");
 	}
-	EXPECT_SOON(!broker.workers->pending);
+	EXPECT_SOON(!broker.jobs->pending);
 	assert_int_equal(broker.pool->count, POOL_OBJECTS);
 	part(&alice);
 }
@@ -310,7 +310,7 @@ static void test_idle_memory_is_reclaimed_as_far_as_is_needed(void **state)
 		assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
 	}
 	send_closed(bob.sock, oldest);
-	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.workers->pending);
+	EXPECT_SOON(broker.counters.allocations_freed == 1 && !broker.jobs->pending);
 	create(&alice, "a", 2 * MIB);
 	assert_true(kept_by(BOB, SPARE_IDLE) == 3 * MIB);
 	part(&alice);

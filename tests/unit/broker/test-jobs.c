@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-workers.c - the order in which a device's thread does what it is asked for, as workers.h has it; and that all of
- * it is done and handed back.
+ * test-jobs.c - the order in which a device's thread carries out what the loop submits (memory/job-queue.h); that all
+ * of it is done and handed back (memory/jobs.h, owner/serve.h); and what becomes of jobs when the owner ends.
  *
  * The device is a list of what it was called for. Its thread is kept in a call, the gate, behind which the queue is
  * filled; then it is let go.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -16,14 +17,17 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "broker/memory/workers.h"
+#include "broker/memory/jobs.h"
+#include "broker/owner/packet.h"
 #include "common/error.h"
 #include "tests/unit/broker/failing.h"
+#include "tests/unit/broker/owner-thread.h"
 
 #define ALICE 4001
 #define BOB   4002
@@ -33,10 +37,11 @@
 #define PATIENCE_MS 5000
 
 #define GATE       ((uint64_t)INT32_MAX)  /* the number of a call that waits until it may go on */
-#define UNTIL_STOP (GATE - 1)             /* the size of one that waits until the threads shall end */
 #define MEMORIES   32                     /* memory with the numbers from 1 on, which setup() makes */
 
-static struct workers workers;
+static struct jobs jobs;
+static struct owner_link link_to_owner;
+static unsigned losses; /* how often the loop was told that the owner has ended */
 static struct event_base *base;
 static sem_t there, go; /* the thread is at the gate; it may go on */
 /* Numbers of jobs, which are their sizes, memory or pids: what the device was called for, and what came back. */
@@ -44,6 +49,7 @@ static uint64_t called[MANY + 8], handed_back[MANY + 8];
 static unsigned calls, handed; /* calls: the thread's until it has ended, or all that was submitted came back */
 static sigset_t blocked;       /* in the thread */
 static bool making;         /* setup() makes memory, which is not noted */
+static int exported = -1;   /* the descriptor of new memory */
 
 /* ---- the device ---- */
 
@@ -62,15 +68,6 @@ static void wait_at_gate(void)
 		;
 }
 
-/* workers_stop() wakes the thread, wherever it waits. */
-static void wait_until_stop(void)
-{
-	pthread_mutex_lock(&workers.lock);
-	while (!workers.stopping)
-		pthread_cond_wait(&workers.worker->work, &workers.lock);
-	pthread_mutex_unlock(&workers.lock);
-}
-
 static int fake_allocate(int ordinal, uint64_t size, unsigned kind, void **ptr)
 {
 	(void)ordinal, (void)kind;
@@ -79,8 +76,6 @@ static int fake_allocate(int ordinal, uint64_t size, unsigned kind, void **ptr)
 		*ptr = (void *)(uintptr_t)size;
 	else if (size == GATE)
 		wait_at_gate();
-	else if (size == UNTIL_STOP)
-		wait_until_stop();
 	else
 		note(size);
 	return 0;
@@ -96,7 +91,7 @@ static int fake_zero(int ordinal, void *ptr, uint64_t size)
 static int fake_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor)
 {
 	(void)ordinal, (void)ptr, (void)handle;
-	*descriptor = -1;
+	*descriptor = exported;
 	return 0;
 }
 
@@ -104,6 +99,13 @@ static int fake_release(int ordinal, void *ptr)
 {
 	(void)ordinal;
 	return note((uint64_t)(uintptr_t)ptr);
+}
+
+static int fake_room(int ordinal, uint64_t *bytes)
+{
+	(void)ordinal;
+	*bytes = 0;
+	return 0;
 }
 
 static int fake_gone(pid_t pid, bool mps)
@@ -116,10 +118,20 @@ static int fake_gone(pid_t pid, bool mps)
 	return error_set(-EBUSY, "%d is not gone", pid);
 }
 
-static const struct device fake = { .allocate = fake_allocate,
+static int names_result; /* of the next names_restore() */
+
+static int fake_names_restore(void)
+{
+	return names_result < 0 ? error_set(names_result, "no names") : names_result;
+}
+
+static const struct device fake = { .kind = DEVICE_HOST,
+				    .allocate = fake_allocate,
 				    .zero = fake_zero,
 				    .export_handle = fake_export,
 				    .release = fake_release,
+				    .room = fake_room,
+				    .names_restore = fake_names_restore,
 				    .gone = fake_gone };
 
 /* ---- the jobs ---- */
@@ -131,9 +143,14 @@ static uint64_t job_number(const struct job *job)
 						   job->order.memory;
 }
 
+static bool is_filler(const struct job *job)
+{
+	return job_number(job) == GATE || job->order.kind == ORDER_ROOM || job->order.kind == ORDER_NAMES;
+}
+
 static void done(struct job *job)
 {
-	if (job_number(job) != GATE)
+	if (!is_filler(job))
 		handed_back[handed++] = job_number(job);
 	if (job->order.kind == ORDER_GONE) {
 		assert_int_equal(job->outcome.error, -EBUSY);
@@ -153,7 +170,7 @@ static void submit(enum order_kind kind, uid_t uid, uint64_t number)
 	job->order.memory = kind == ORDER_RELEASE || kind == ORDER_ZERO ? number : 0;
 	job->order.pid = kind == ORDER_GONE ? (pid_t)number : 0;
 	job->done = done;
-	workers_submit(&workers, job);
+	jobs_submit(&jobs, job);
 }
 
 static void create(uid_t uid, uint64_t number)
@@ -163,14 +180,26 @@ static void create(uid_t uid, uint64_t number)
 
 static void expect_at_gate(void)
 {
-	while (sem_wait(&there))
-		;
+	while (sem_trywait(&there)) {
+		event_base_loop(base, EVLOOP_NONBLOCK);
+		poll(NULL, 0, 1);
+	}
 }
 
-/* From now on until open_gate() all that is submitted is queued. */
+/* Fills what the owner may have of a lane, with orders that change nothing. */
+static void fill(enum order_kind kind, uid_t uid)
+{
+	const struct lane *lane = &jobs.lane[kind == ORDER_NAMES ? jobs.lanes - 1 : 0];
+
+	while (lane->count < LANE_ORDERS && !lane->held)
+		submit(kind, uid, 0);
+}
+
+/* From now on until open_gate() all that is submitted is queued: the owner has LANE_ORDERS orders. */
 static void close_gate(uid_t uid)
 {
 	create(uid, GATE);
+	fill(ORDER_ROOM, uid);
 	expect_at_gate();
 }
 
@@ -178,14 +207,20 @@ static void close_gate(uid_t uid)
 static void close_gate_of_questions(uid_t uid)
 {
 	submit(ORDER_GONE, uid, GATE);
+	fill(ORDER_NAMES, uid);
 	expect_at_gate();
+}
+
+static void finish(void)
+{
+	while (jobs.pending)
+		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 }
 
 static void open_gate(void)
 {
 	assert_int_equal(sem_post(&go), 0);
-	while (workers.pending)
-		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+	finish();
 }
 
 static void expect_order(const uint64_t *order, unsigned count)
@@ -203,17 +238,36 @@ static void expect_order(const uint64_t *order, unsigned count)
 		expect_order(order, (unsigned)(sizeof order / sizeof *order));       \
 	} while (0)
 
+static void lost(void *context)
+{
+	assert_ptr_equal(context, &jobs);
+	losses++;
+}
+
+static int start(void)
+{
+	return owner_thread_begin_with(&link_to_owner, &fake, 1) ||
+	       jobs_start(&jobs, base, link_to_owner.lane, link_to_owner.lanes, lost, &jobs);
+}
+
+static void stop(void)
+{
+	jobs_stop(&jobs);
+	owner_thread.end(&link_to_owner);
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	base = event_base_new();
-	if (!base || sem_init(&there, 0, 0) || sem_init(&go, 0, 0) || workers_start(&workers, base, &fake, 1))
+	losses = 0;
+	if (!base || sem_init(&there, 0, 0) || sem_init(&go, 0, 0) || start())
 		return -1;
 	handed = 0;
 	making = true;
 	for (uint64_t i = 1; i <= MEMORIES; i++)
 		create(ALICE, i);
-	while (workers.pending)
+	while (jobs.pending)
 		event_base_loop(base, EVLOOP_ONCE);
 	calls = handed = 0;
 	making = false;
@@ -225,7 +279,7 @@ static int teardown(void **state)
 	(void)state;
 	/* where the test failed with the gate closed */
 	sem_post(&go);
-	workers_stop(&workers);
+	stop();
 	event_base_free(base);
 	return sem_destroy(&there) || sem_destroy(&go);
 }
@@ -311,6 +365,22 @@ static void invariant_5_devices_and_questions_do_not_wait_for_each_other(void **
 	open_gate();
 }
 
+/* What takes long is with the owner in pairs, what is short in numbers. */
+static void test_the_owner_has_few_orders_at_a_time(void **state)
+{
+	(void)state;
+	close_gate(ALICE); /* which is an order of 2 GiB */
+	assert_int_equal(jobs.lane[0].count, LANE_LEAST);
+	open_gate();
+	assert_int_equal(jobs.lane[0].bytes, 0);
+	close_gate_of_questions(ALICE);
+	assert_int_equal(jobs.lane[1].count, LANE_ORDERS);
+	submit(ORDER_GONE, ALICE, 1);
+	assert_int_equal(jobs.lane[1].count, LANE_ORDERS);
+	open_gate();
+	assert_int_equal(jobs.lane[1].count, 0);
+}
+
 static void test_releases_and_others_alternate(void **state)
 {
 	(void)state;
@@ -364,10 +434,12 @@ static void test_queues_grow_while_others_are_served(void **state)
 	create(BOB, 4);
 	assert_int_equal(sem_post(&go), 0);
 	expect_at_gate();
+	wait_for(2);
 	create(ALICE, 5);
+	create(ALICE, 7);
 	create(BOB, 6);
 	open_gate();
-	EXPECT_ORDER(1, 4, 2, 6, 3, 5);
+	EXPECT_ORDER(1, 4, 2, 3, 5, 6, 7); /* 2 and 3 were taken from the queue before */
 }
 
 /* More users than there are buckets, many of them in one: each has its own queue. */
@@ -406,15 +478,15 @@ static void test_a_queue_that_was_empty_goes_on(void **state)
 static void test_a_stop_does_what_was_submitted(void **state)
 {
 	(void)state;
-	create(ALICE, UNTIL_STOP);
-	create(ALICE, 1);
-	create(BOB, 2);
-	create(ALICE, 3);
+	close_gate(ALICE);
+	for (uint64_t i = 1; i <= MANY; i++)
+		create(ALICE, i);
 	submit(ORDER_RELEASE, ALICE, 4);
-	workers_stop(&workers);
-	assert_int_equal(calls, 4);
+	assert_int_equal(sem_post(&go), 0);
+	stop();
+	assert_int_equal(calls, MANY + 1);
 	assert_int_equal(handed, 0);
-	assert_int_equal(workers_start(&workers, base, &fake, 1), 0);
+	assert_int_equal(start(), 0);
 }
 
 static int events_in_loop(void)
@@ -425,34 +497,183 @@ static int events_in_loop(void)
 static void test_a_stop_leaves_no_event_in_the_loop(void **state)
 {
 	(void)state;
-	assert_int_equal(events_in_loop(), 1);
-	workers_stop(&workers);
+	assert_int_equal(events_in_loop(), 2);
+	stop();
 	assert_int_equal(events_in_loop(), 0);
-	assert_int_equal(workers_start(&workers, base, &fake, 1), 0);
+	assert_int_equal(start(), 0);
 }
 
 /* Each of the calls for memory fails once. */
 static void test_a_start_without_memory_is_undone(void **state)
 {
 	unsigned calls_made = 0;
-	int error, wake;
+	int error;
 
 	(void)state;
-	workers_stop(&workers);
+	jobs_stop(&jobs);
 	for (;; calls_made++) {
 		fail_after(calls_made);
-		error = workers_start(&workers, base, &fake, 1);
+		error = jobs_start(&jobs, base, link_to_owner.lane, link_to_owner.lanes, lost, &jobs);
 		if (!fail_ended())
 			break;
 		assert_int_equal(error, -ENOMEM);
-		assert_non_null(strstr(error_text(), "the device threads cannot start"));
 		assert_int_equal(events_in_loop(), 0);
-		wake = eventfd(0, EFD_CLOEXEC);
-		assert_int_equal(wake, workers.wake); /* the number is free again */
-		close(wake);
 	}
 	assert_int_equal(error, 0);
-	assert_in_range(calls_made, 3, 8); /* the event, its adding, the threads' records */
+	assert_int_equal(calls_made, 6); /* a timer, the lanes, and the event of each lane and its adding */
+}
+
+static unsigned failures;
+
+static void failed(struct job *job)
+{
+	failures += job->outcome.error == -EIO && strstr(job->outcome.text, "has ended");
+	free(job);
+}
+
+static void submit_to_nobody(void)
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	assert_non_null(job);
+	job->order.kind = ORDER_ROOM;
+	job->done = failed;
+	jobs_submit(&jobs, job);
+}
+
+/* Jobs that were sent, that were not sent yet, and that are submitted afterwards: each fails once. */
+static void test_without_an_owner_each_job_fails(void **state)
+{
+	(void)state;
+	failures = 0;
+	close_gate(ALICE);
+	for (unsigned i = 0; i < 3; i++)
+		submit_to_nobody();
+	shutdown(link_to_owner.lane[0], SHUT_RDWR);
+	assert_int_equal(failures, 0);
+	finish();
+	sem_post(&go);
+	assert_int_equal(failures, 3);
+	submit_to_nobody();
+	assert_int_equal(failures, 3);
+	finish();
+	assert_int_equal(failures, 4);
+	assert_int_equal(losses, 1);
+}
+
+static struct outcome made;
+
+static void note_made(struct job *job)
+{
+	made = job->outcome;
+	assert_int_equal(job->order.kind, ORDER_ALLOCATE);
+	free(job);
+}
+
+static void note_names(struct job *job)
+{
+	made = job->outcome;
+	free(job);
+}
+
+static void expect_names(int result, bool renamed, int error)
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	assert_non_null(job);
+	names_result = result;
+	job->order.kind = ORDER_NAMES;
+	job->done = note_names;
+	jobs_submit(&jobs, job);
+	finish();
+	assert_int_equal(made.renamed, renamed);
+	assert_int_equal(made.error, error);
+	if (error)
+		assert_string_equal(made.text, "no names");
+}
+
+static void test_what_became_of_names_is_told(void **state)
+{
+	(void)state;
+	expect_names(0, false, 0);
+	expect_names(1, true, 0);
+	expect_names(-EACCES, false, -EACCES);
+	names_result = 0;
+}
+
+/* As if the kernel had no memory for a packet: a full socket. The order is sent a little later, before all others. */
+static void test_an_order_that_cannot_be_sent_is_sent_later(void **state)
+{
+	struct order order = { 0 };
+	struct jobs full;
+	int pair[2], unused, packets = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	while (send(pair[0], &order, 1, MSG_DONTWAIT) == 1)
+		packets++;
+	assert_int_equal(jobs_start(&full, base, pair, 1, lost, &full), 0);
+	for (uint64_t i = 1; i <= 2; i++) {
+		struct job *job = calloc(1, sizeof *job);
+
+		assert_non_null(job);
+		job->order = (struct order){ .kind = ORDER_RELEASE, .memory = i };
+		jobs_submit(&full, job);
+	}
+	assert_int_equal(full.lane->count, 0);
+	while (packets--)
+		assert_int_equal(read(pair[1], &order, sizeof order), 1);
+	for (uint64_t i = 1; i <= 2; i++) {
+		while (packet_receive(pair[1], &order, sizeof order, &unused, MSG_DONTWAIT) == -EAGAIN)
+			event_base_loop(base, EVLOOP_ONCE);
+		assert_int_equal(order.memory, i);
+	}
+	assert_int_equal(full.lane->count, 2);
+	jobs_stop(&full);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void create_exported(void)
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	assert_non_null(job);
+	job->order = (struct order){ .kind = ORDER_ALLOCATE, .size = 77, .exported = EXPORT_VMM };
+	job->done = note_made;
+	making = true;
+	exported = STDIN_FILENO;
+	jobs_submit(&jobs, job);
+	finish();
+	making = false;
+	exported = -1;
+}
+
+static void test_a_descriptor_comes_along(void **state)
+{
+	(void)state;
+	create_exported();
+	assert_int_equal(made.error, 0);
+	assert_true(made.descriptor > STDERR_FILENO);
+	assert_int_equal(fcntl(made.descriptor, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(close(made.descriptor), 0);
+}
+
+/* Memory that the broker has no descriptor for is freed again, and the create fails. */
+static void test_memory_without_a_descriptor_is_freed(void **state)
+{
+	struct rlimit before, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ 0, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	create_exported();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(made.error, -EMFILE);
+	assert_non_null(strstr(made.text, "ulimit -n"));
+	assert_int_equal(calls, 1);
+	assert_int_equal(called[0], 77);
 }
 
 static void test_the_threads_leave_signals_to_the_program(void **state)
@@ -475,6 +696,7 @@ int main(void)
 		ON(invariant_5_a_flood_delays_another_user_by_one_job),
 		ON(test_questions_are_served_in_turn_too),
 		ON(invariant_5_devices_and_questions_do_not_wait_for_each_other),
+		ON(test_the_owner_has_few_orders_at_a_time),
 		ON(test_releases_and_others_alternate),
 		ON(test_a_create_does_not_wait_for_all_zeroing),
 		ON(test_a_new_queue_is_the_last),
@@ -484,8 +706,13 @@ int main(void)
 		ON(test_a_stop_does_what_was_submitted),
 		ON(test_a_stop_leaves_no_event_in_the_loop),
 		ON(test_a_start_without_memory_is_undone),
+		ON(test_without_an_owner_each_job_fails),
+		ON(test_what_became_of_names_is_told),
+		ON(test_an_order_that_cannot_be_sent_is_sent_later),
+		ON(test_a_descriptor_comes_along),
+		ON(test_memory_without_a_descriptor_is_freed),
 		ON(test_the_threads_leave_signals_to_the_program),
 	};
 
-	return cmocka_run_group_tests_name("workers", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("jobs", tests, NULL, NULL);
 }

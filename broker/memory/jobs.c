@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jobs.c - see jobs.h */
+#include "jobs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "broker/owner/packet.h"
+
+#define AGAIN_MS 10 /* until orders are sent again that the kernel had no memory for */
+
+static struct job *job_of(struct rr_item *item)
+{
+	return (struct job *)((char *)item - offsetof(struct job, item));
+}
+
+static struct lane *lane_of(struct jobs *jobs, const struct order *order)
+{
+	bool is_question = order->kind == ORDER_GONE || order->kind == ORDER_NAMES;
+
+	return &jobs->lane[is_question ? jobs->lanes - 1 : order->device];
+}
+
+/* Takes the job with the number out of those that were sent. NULL: no such job waits for an answer. */
+static struct job *take_sent(struct lane *lane, uint64_t number)
+{
+	struct rr_item *item;
+
+	DL_FOREACH(lane->sent, item)
+		if (job_of(item)->order.number == number)
+			break;
+	if (!item)
+		return NULL;
+	DL_DELETE(lane->sent, item);
+	lane->count--;
+	lane->bytes -= job_of(item)->order.size;
+	return job_of(item);
+}
+
+/* Takes the next job that is not sent yet. NULL: there is none. */
+static struct job *take_next(struct lane *lane)
+{
+	struct job *job = lane->held;
+
+	lane->held = NULL;
+	return job ? job : job_queue_take(&lane->queue);
+}
+
+/* ---- orders ---- */
+
+static void try_again(struct jobs *jobs)
+{
+	static const struct timeval pause = { .tv_usec = AGAIN_MS * 1000 };
+
+	/* without memory for the timer, the next submission or answer has the orders sent */
+	(void)event_add(jobs->again, &pause);
+}
+
+static bool may_be_sent(const struct lane *lane, const struct order *order)
+{
+	return lane->count < LANE_LEAST || (lane->bytes < LANE_BYTES && order->size <= LANE_BYTES - lane->bytes);
+}
+
+/* Returns whether the order is sent. An owner that has ended is noticed when its answers are read. */
+static bool send_order(struct lane *lane, struct job *job)
+{
+	if (!may_be_sent(lane, &job->order))
+		return false;
+	if (packet_send(lane->sock, &job->order, sizeof job->order, -1, MSG_DONTWAIT) == -EAGAIN) {
+		try_again(lane->jobs);
+		return false;
+	}
+	DL_APPEND(lane->sent, &job->item);
+	lane->count++;
+	lane->bytes += job->order.size;
+	return true;
+}
+
+/* Sends orders as long as the owner may have more of the lane. The socket has room for LANE_ORDERS. */
+static void send_orders(struct lane *lane)
+{
+	struct job *job;
+
+	while (lane->count < LANE_ORDERS && (job = take_next(lane)))
+		if (!send_order(lane, job)) {
+			lane->held = job;
+			return;
+		}
+}
+
+void jobs_submit(struct jobs *jobs, struct job *job)
+{
+	struct lane *lane = lane_of(jobs, &job->order);
+
+	jobs->pending++;
+	job->order.number = ++jobs->numbers;
+	if (job->order.kind == ORDER_ALLOCATE)
+		job->order.memory = job->order.number;
+	job_queue_add(&lane->queue, job);
+	if (jobs->lost)
+		event_active(jobs->again, EV_TIMEOUT, 0);
+	else
+		send_orders(lane);
+}
+
+/* ---- the owner has ended ---- */
+
+static void fail(struct jobs *jobs, struct job *job)
+{
+	if (job->unusable)
+		job->order.kind = ORDER_ALLOCATE;
+	job->outcome = (struct outcome){ .error = -EIO, .descriptor = -1 };
+	snprintf(job->outcome.text, sizeof job->outcome.text,
+		 "the process that owns the devices has ended: start the broker anew");
+	jobs->pending--;
+	job->done(job);
+}
+
+/* Lets the jobs fail that the lane has now; done() may submit further ones. */
+static void fail_all(struct lane *lane)
+{
+	struct rr_item *failing = lane->sent, *item;
+	struct job *job;
+
+	while ((job = take_next(lane)))
+		DL_APPEND(failing, &job->item);
+	lane->sent = NULL;
+	lane->count = 0;
+	lane->bytes = 0;
+	while ((item = failing)) {
+		DL_DELETE(failing, item);
+		fail(lane->jobs, job_of(item));
+	}
+}
+
+static void on_again(evutil_socket_t fd, short what, void *argument)
+{
+	struct jobs *jobs = argument;
+
+	(void)fd;
+	(void)what;
+	for (unsigned i = 0; i < jobs->lanes; i++)
+		if (jobs->lost)
+			fail_all(&jobs->lane[i]);
+		else
+			send_orders(&jobs->lane[i]);
+}
+
+static void lose(struct jobs *jobs)
+{
+	jobs->lost = true;
+	for (unsigned i = 0; i < jobs->lanes; i++)
+		event_del(jobs->lane[i].readable);
+	event_active(jobs->again, EV_TIMEOUT, 0);
+	jobs->when_lost(jobs->context);
+}
+
+/* ---- answers ---- */
+
+/* The descriptor of new memory did not arrive, as this process has too many: has the memory freed, then fails. */
+static void refuse_memory(struct jobs *jobs, struct job *job)
+{
+	job->unusable = true;
+	job->order.kind = ORDER_RELEASE;
+	jobs_submit(jobs, job);
+}
+
+/* The memory was freed, or an error says that it could not be. */
+static void say_unusable(struct job *job)
+{
+	job->order.kind = ORDER_ALLOCATE;
+	if (job->outcome.error)
+		return;
+	job->outcome.error = -EMFILE;
+	snprintf(job->outcome.text, sizeof job->outcome.text,
+		 "the broker has no descriptor left for the memory: raise its limit (LimitNOFILE= or ulimit -n)");
+}
+
+static void finish(struct lane *lane, const struct outcome *outcome, int descriptor)
+{
+	struct job *job = take_sent(lane, outcome->number);
+
+	if (!job) {
+		if (descriptor >= 0)
+			close(descriptor);
+		return;
+	}
+	lane->jobs->pending--;
+	job->outcome = *outcome;
+	job->outcome.descriptor = descriptor;
+	if (descriptor == -EMFILE) {
+		refuse_memory(lane->jobs, job);
+		return;
+	}
+	if (job->unusable)
+		say_unusable(job);
+	job->done(job);
+}
+
+/* Handles the answers that the owner has sent, then lets it have more orders. Returns the error of packet_receive(). */
+static int read_answers(struct lane *lane, void (*handle)(struct lane *, const struct outcome *, int descriptor))
+{
+	struct outcome outcome;
+	int error = 0, descriptor;
+
+	for (unsigned i = 0; i < LANE_ORDERS && !error; i++) {
+		error = packet_receive(lane->sock, &outcome, sizeof outcome, &descriptor, MSG_DONTWAIT);
+		if (!error)
+			handle(lane, &outcome, descriptor);
+	}
+	explicit_bzero(&outcome.handle, sizeof outcome.handle);
+	send_orders(lane);
+	return error;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *argument)
+{
+	struct lane *lane = argument;
+
+	(void)fd;
+	(void)what;
+	if (read_answers(lane, finish) == -ECONNRESET)
+		lose(lane->jobs);
+}
+
+/* ---- begin and end ---- */
+
+static void free_events(struct jobs *jobs)
+{
+	for (unsigned i = 0; jobs->lane && i < jobs->lanes; i++)
+		if (jobs->lane[i].readable)
+			event_free(jobs->lane[i].readable);
+	if (jobs->again)
+		event_free(jobs->again);
+	free(jobs->lane);
+}
+
+static bool lane_start(struct lane *lane, struct jobs *jobs, struct event_base *base, int sock)
+{
+	lane->jobs = jobs;
+	lane->sock = sock;
+	lane->readable = event_new(base, sock, EV_READ | EV_PERSIST, on_readable, lane);
+	return lane->readable && !event_add(lane->readable, NULL);
+}
+
+int jobs_start(struct jobs *jobs, struct event_base *base, const int *socks, unsigned count,
+	       void (*when_lost)(void *context), void *context)
+{
+	bool good;
+
+	*jobs = (struct jobs){ .when_lost = when_lost, .context = context };
+	jobs->again = event_new(base, -1, 0, on_again, jobs);
+	jobs->lane = calloc(count, sizeof *jobs->lane);
+	good = jobs->again && jobs->lane;
+	while (good && jobs->lanes < count) {
+		good = lane_start(&jobs->lane[jobs->lanes], jobs, base, socks[jobs->lanes]);
+		jobs->lanes++;
+	}
+	if (good)
+		return 0;
+	free_events(jobs);
+	return error_set(-ENOMEM, "the broker is out of memory");
+}
+
+static void forget(struct lane *lane, const struct outcome *outcome, int descriptor)
+{
+	if (descriptor >= 0)
+		close(descriptor);
+	free(take_sent(lane, outcome->number));
+}
+
+/* Waits until the owner has all orders of the lane, or has ended. */
+static void flush(struct lane *lane)
+{
+	struct pollfd readable = { .fd = lane->sock, .events = POLLIN };
+
+	while ((lane->held || !job_queue_is_empty(&lane->queue)) && read_answers(lane, forget) != -ECONNRESET)
+		poll(&readable, 1, AGAIN_MS);
+}
+
+void jobs_stop(struct jobs *jobs)
+{
+	struct rr_item *item, *next;
+	struct job *job;
+
+	for (unsigned i = 0; i < jobs->lanes; i++) {
+		struct lane *lane = &jobs->lane[i];
+
+		if (!jobs->lost)
+			flush(lane);
+		while ((job = take_next(lane)))
+			free(job);
+		DL_FOREACH_SAFE(lane->sent, item, next)
+			free(job_of(item));
+	}
+	free_events(jobs);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * jobs.h - the broker's ends of the lanes: sends the owner of the device memory the broker's orders (owner/order.h),
+ * and calls what the loop does when one is carried out.
+ *
+ * Device calls take from microseconds to seconds, and the control loop must never wait for one (invariant 5). The loop
+ * submits a job, the owner carries out the job's order, and the job's done function runs in the loop. Each device has a
+ * lane, and the questions that concern all devices have one more, because a device that hangs must not keep the memory
+ * of other devices from being freed. Some orders of a lane are with the owner; the other jobs wait here, in the order
+ * of job-queue.h. Owns the jobs from submission until done is called.
+ */
+#ifndef GPUB_JOBS_H
+#define GPUB_JOBS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <event2/event.h>
+
+#include "job-queue.h"
+
+/*
+ * How many orders of a lane are with the owner at most, and for how many bytes if there are more than LANE_LEAST. With
+ * fewer, an owner that has to wait for a processor would do little each time; with more, a user would wait longer
+ * behind those of others.
+ */
+#define LANE_ORDERS 16
+#define LANE_BYTES  (64u << 20)
+#define LANE_LEAST  2
+
+struct jobs;
+
+struct lane {
+	struct jobs     *jobs;
+	int              sock;
+	struct event    *readable; /* event: the owner has answered, or has ended */
+	struct job_queue queue;    /* jobs that are not sent yet */
+	struct job      *held;     /* the next job, if it could not be sent yet; NULL: none */
+	struct rr_item  *sent;     /* list of the jobs that the owner has not answered */
+	unsigned         count;    /* number of jobs in `sent` */
+	uint64_t         bytes;    /* bytes that they are about */
+};
+
+struct jobs {
+	struct lane  *lane;     /* one for each device, and a last one for ORDER_GONE and ORDER_NAMES */
+	unsigned      lanes;
+	/* event: timer that sends again what the kernel had no memory for; or active, so that jobs fail */
+	struct event *again;
+	unsigned      pending;  /* number of submitted jobs whose done() was not called yet */
+	uint64_t      numbers;  /* number of the last order */
+	bool          lost;     /* the owner has ended */
+	void (*when_lost)(void *context); /* called once, when the owner has ended */
+	void         *context;
+};
+
+/*
+ * Begins to send orders to the owner at the other ends of `count` non-blocking sockets, which stay the caller's. If the
+ * owner ends, when_lost(context) is called, and each job fails with -EIO from then on. Returns 0, or -ENOMEM with the
+ * error message set.
+ */
+int jobs_start(struct jobs *jobs, struct event_base *base, const int *socks, unsigned count,
+	       void (*when_lost)(void *context), void *context);
+
+/* Waits until the owner has all orders, and forgets all jobs without a call of done(). The owner goes on. */
+void jobs_stop(struct jobs *jobs);
+
+/*
+ * Has the owner carry out the job's order, and gives it its number; for an ALLOCATE this is the memory's, too. The
+ * jobs own the job until done() is called, which is never called before this function returns.
+ */
+void jobs_submit(struct jobs *jobs, struct job *job);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * process.h - where the owner runs: a process of its own, which the broker forks; and the broker's first words to it.
+ *
+ * The owner's process has no descriptor of the broker but its ends of the socket pairs and standard error, blocks all
+ * signals, and ends with the broker: regularly when the broker ends its side, or by SIGKILL with it. Owns the process
+ * and the socket pairs.
+ */
+#ifndef GPUB_OWNER_PROCESS_H
+#define GPUB_OWNER_PROCESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "start.h"
+
+/* An owner that runs. The sockets are the broker's ends, non-blocking. */
+struct owner_link {
+	int      sock;                 /* for setup and end; -1: there is no owner */
+	pid_t    pid;                  /* of the owner's process, which exports the memory */
+	unsigned lanes;                /* number of lanes: one more than there are devices */
+	int      lane[DEVICE_MAX + 1]; /* for orders (serve.h) */
+	bool     crashed;              /* the owner has ended otherwise than the broker asked it to */
+};
+
+/* A way to run the owner. */
+struct owner_place {
+	/* Starts an owner that waits for its setup. Returns 0, or a negative errno with the error message set. */
+	int (*begin)(struct owner_link *link);
+	/* Closes the link, waits until the owner has ended, and sets `crashed`. Does nothing if there is none. */
+	void (*end)(struct owner_link *link);
+};
+
+/* In a process of its own. begin() is called before this process has threads or opens a device. */
+extern const struct owner_place owner_process;
+
+/*
+ * Sends the setup, waits until the devices have started, and makes the lanes. Returns 0 and *facts, or a negative errno
+ * with the error message set: those of owner_start(), socketpair(2) and thread_start(); -ECONNRESET: the owner ended.
+ */
+int owner_link_start(struct owner_link *link, const struct owner_setup *setup, struct owner_facts *facts);
+
+/* The last step of owner_link_start(): makes `count` lanes. */
+int owner_link_lanes(struct owner_link *link, unsigned count);
+
+/*
+ * Ends the broker's side of all sockets and closes them, and waits until the owner has carried out all orders and ended
+ * its side. For end().
+ */
+void owner_link_close(struct owner_link *link);
+
+/*
+ * Begins a link without lanes. Returns the owner's end of its socket, or a negative errno with the error message set.
+ * For begin().
+ */
+int owner_link_open(struct owner_link *link);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-owner-process.c - the process that owns the devices (owner/process.h): its start and its ends, and what of this
+ * process it has. tests/integration/owner.sh looks at it beside a real broker.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/owner/order.h"
+#include "broker/owner/packet.h"
+#include "broker/owner/process.h"
+#include "common/error.h"
+
+static struct owner_link owner;
+static struct owner_setup wish;
+static struct owner_facts facts;
+
+static int setup(void **state)
+{
+	(void)state;
+	wish = (struct owner_setup){ .device = "host:2" };
+	snprintf(wish.instance, sizeof wish.instance, "unit%d", (int)getpid());
+	return owner_process.begin(&owner);
+}
+
+static int teardown(void **state)
+{
+	char path[64];
+
+	(void)state;
+	owner_process.end(&owner);
+	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s.mem", wish.instance);
+	rmdir(path);
+	return owner.sock != -1 || owner.lanes;
+}
+
+static bool has_ended(void)
+{
+	return waitpid(owner.pid, NULL, WNOHANG) == -1 && errno == ECHILD;
+}
+
+static void test_it_starts_with_a_lane_for_each_device_and_one_for_questions(void **state)
+{
+	(void)state;
+	assert_int_not_equal(owner.pid, getpid());
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
+	assert_int_equal(facts.kind, DEVICE_HOST);
+	assert_int_equal(facts.count, 2);
+	assert_int_equal(owner.lanes, 3);
+	owner_process.end(&owner);
+	assert_true(has_ended());
+	assert_false(owner.crashed);
+	owner_process.end(&owner); /* once more does nothing */
+}
+
+static void test_devices_that_do_not_start_are_told_of(void **state)
+{
+	(void)state;
+	strcpy(wish.device, "host:x");
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), -EINVAL);
+	assert_non_null(strstr(error_text(), "'host:x' is no device"));
+	assert_int_equal(owner.lanes, 0);
+}
+
+static void test_one_that_dies_before_its_devices_have_started(void **state)
+{
+	(void)state;
+	kill(owner.pid, SIGKILL);
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), -ECONNRESET);
+	assert_non_null(strstr(error_text(), "ended while they started"));
+	owner_process.end(&owner);
+	assert_true(owner.crashed);
+}
+
+static void test_one_that_dies_between_lanes(void **state)
+{
+	(void)state;
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
+	kill(owner.pid, SIGKILL);
+	assert_int_equal(owner_link_lanes(&owner, owner.lanes + 1), -ECONNRESET);
+	assert_int_equal(owner.lanes, 3);
+}
+
+/* What a broker that stops has sent is carried out, although its answers are not read. */
+static void test_an_end_waits_for_all_orders(void **state)
+{
+	const struct order make = { .kind = ORDER_ALLOCATE, .number = 1, .memory = 1, .size = 64u << 20 };
+	const struct order names = { .kind = ORDER_NAMES, .number = 2 };
+
+	(void)state;
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
+	assert_int_equal(packet_send(owner.lane[0], &make, sizeof make, -1, 0), 0);
+	assert_int_equal(packet_send(owner.lane[2], &names, sizeof names, -1, 0), 0);
+	owner_process.end(&owner);
+	assert_true(has_ended());
+	assert_false(owner.crashed);
+}
+
+static void test_signals_do_not_end_it(void **state)
+{
+	(void)state;
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
+	kill(owner.pid, SIGTERM);
+	kill(owner.pid, SIGINT);
+	assert_int_equal(owner_link_lanes(&owner, owner.lanes), 0);
+	assert_int_equal(kill(owner.pid, 0), 0);
+	owner_process.end(&owner);
+	assert_false(owner.crashed);
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_it_starts_with_a_lane_for_each_device_and_one_for_questions),
+		ON(test_devices_that_do_not_start_are_told_of),
+		ON(test_one_that_dies_before_its_devices_have_started),
+		ON(test_one_that_dies_between_lanes),
+		ON(test_an_end_waits_for_all_orders),
+		ON(test_signals_do_not_end_it),
+	};
+
+	return cmocka_run_group_tests_name("owner's process", tests, NULL, NULL);
+}
