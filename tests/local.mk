@@ -92,7 +92,7 @@ unit_tests = \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-why \
 	tests/unit/broker/test-why-circles \
-	tests/unit/broker/test-jobs tests/unit/broker/test-owner-process \
+	tests/unit/broker/test-jobs tests/unit/broker/test-jobs-full tests/unit/broker/test-owner-process \
 	tests/unit/client/test-cache \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \

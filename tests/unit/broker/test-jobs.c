@@ -24,7 +24,6 @@
 #include <cmocka.h>
 
 #include "broker/memory/jobs.h"
-#include "broker/owner/packet.h"
 #include "common/error.h"
 #include "tests/unit/broker/failing.h"
 #include "tests/unit/broker/owner-thread.h"
@@ -601,39 +600,6 @@ static void test_what_became_of_names_is_told(void **state)
 	names_result = 0;
 }
 
-/* As if the kernel had no memory for a packet: a full socket. The order is sent a little later, before all others. */
-static void test_an_order_that_cannot_be_sent_is_sent_later(void **state)
-{
-	struct order order = { 0 };
-	struct jobs full;
-	int pair[2], unused, packets = 0;
-
-	(void)state;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-	while (send(pair[0], &order, 1, MSG_DONTWAIT) == 1)
-		packets++;
-	assert_int_equal(jobs_start(&full, base, pair, 1, lost, &full), 0);
-	for (uint64_t i = 1; i <= 2; i++) {
-		struct job *job = calloc(1, sizeof *job);
-
-		assert_non_null(job);
-		job->order = (struct order){ .kind = ORDER_RELEASE, .memory = i };
-		jobs_submit(&full, job);
-	}
-	assert_int_equal(full.lane->count, 0);
-	while (packets--)
-		assert_int_equal(read(pair[1], &order, sizeof order), 1);
-	for (uint64_t i = 1; i <= 2; i++) {
-		while (packet_receive(pair[1], &order, sizeof order, &unused, MSG_DONTWAIT) == -EAGAIN)
-			event_base_loop(base, EVLOOP_ONCE);
-		assert_int_equal(order.memory, i);
-	}
-	assert_int_equal(full.lane->count, 2);
-	jobs_stop(&full);
-	close(pair[0]);
-	close(pair[1]);
-}
-
 static void create_exported(void)
 {
 	struct job *job = calloc(1, sizeof *job);
@@ -708,7 +674,6 @@ int main(void)
 		ON(test_a_start_without_memory_is_undone),
 		ON(test_without_an_owner_each_job_fails),
 		ON(test_what_became_of_names_is_told),
-		ON(test_an_order_that_cannot_be_sent_is_sent_later),
 		ON(test_a_descriptor_comes_along),
 		ON(test_memory_without_a_descriptor_is_freed),
 		ON(test_the_threads_leave_signals_to_the_program),
