@@ -7,6 +7,32 @@
 brokerd=${top_builddir:?}/broker/brokerd
 broker=''
 
+# own_folder: a folder of this broker's own, which is the current one from then on; sets work and socket
+own_folder() {
+	work=$(mktemp -d "$([ "$(id -u)" = 0 ] && echo /run || echo "${TMPDIR:-/tmp}")/gpub-$name-XXXXXX") || exit 1
+	cd "$work" || exit 1
+	chmod 755 .
+	socket=$work/socket
+	export GPUBROKER=unix:$socket
+}
+
+# own_cleanup PID...: for the script's end: kills the broker and those processes, lets the clients end that wait for the file end,
+# and removes the folder and what is left in /dev/shm
+own_cleanup() {
+	local pid
+	for pid in "$broker" "$@"; do
+		[ -z "$pid" ] || kill -KILL "$pid"
+	done
+	touch "$work/end"
+	wait
+	rm -rf "$work" /dev/shm/gpubroker."$name"*
+} 2>/dev/null
+
+# owner_of PID: the process that owns the device memory of the broker with that pid
+owner_of() {
+	children "$1" | while read -r child; do grep -qx gpubroker-owner "/proc/$child/comm" && echo "$child"; done
+} 2>/dev/null
+
 # configure LINES...: the configuration of what follows
 configure() {
 	printf 'device = %s\ninstance = "%s"\nsocket = "%s"\n' "${TEST_DEVICE:-host}" "$name" "$socket" >brokerd.conf

@@ -16,9 +16,9 @@
 
 #include "broker/base/context.h"
 #include "broker/base/log.h"
+#include "broker/memory/jobs.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
-#include "broker/memory/jobs.h"
 #include "broker/owner/process.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/marks.h"
@@ -588,9 +588,13 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	return 0;
 }
 
-void broker_deinit(struct broker *broker)
+int broker_deinit(struct broker *broker)
 {
 	parts_end(broker, PARTS);
+	if (!broker->core->owner.crashed)
+		return 0;
+	return error_set(-EIO, "the process that owned the device memory did not end as it should: a line above may "
+			       "say why");
 }
 
 static void look_whether_idle(struct broker *broker)

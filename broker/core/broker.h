@@ -136,9 +136,10 @@ int broker_listen(struct broker *broker, int listener, int former);
 
 /*
  * Ends all parts, with sessions and threads, but for a thread of discard.c whose close hangs. The driver frees memory
- * that clients still map when this process has exited and they have closed it.
+ * that clients still map when this process has exited and they have closed it. Returns 0, or -EIO with the error
+ * message set: the owner of the device memory did not end as it should, as if it had found writes into freed memory.
  */
-void broker_deinit(struct broker *broker);
+int broker_deinit(struct broker *broker);
 
 /*
  * Runs one pass of the loop: serves the fair queue, does a part of the deferred work, then handles the pending events,

@@ -307,13 +307,12 @@ static int serve(struct service *service)
 	log_note("stopped: %llu session%s; %s", (unsigned long long)service->broker.counters.sessions_opened,
 		 PLURAL(service->broker.counters.sessions_opened), control_account(&service->broker, account));
 	balanced = broker_balanced(&service->broker);
-	broker_deinit(&service->broker);
-	if (service->core.owner.crashed && !service->orphaned)
-		return error_set(-EIO, "the process that owned the device memory did not end as it should: a line "
-				       "above may say why");
+	error = broker_deinit(&service->broker);
 	if (service->orphaned)
 		return error_set(-EIO, "the process that owns the device memory has ended, and brokerd can make and "
 				       "free none without it: start brokerd again");
+	if (error)
+		return error;
 	if (!balanced && !service->left)
 		return error_set(-EIO, "the account is not balanced: a device did not free memory, as an event says, "
 				       "or it is a bug in the broker: report it");

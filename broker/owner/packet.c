@@ -5,16 +5,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#define NAP_NS 1000000 /* before another attempt, where no event tells when the kernel has room again */
+#include "common/socket.h"
 
-union control {
-	struct cmsghdr header;
-	char           bytes[CMSG_SPACE(sizeof(int))];
-};
+#define NAP_NS 1000000 /* before another attempt, where no event tells when the kernel has room again */
 
 static bool is_short_of_room(int error)
 {
@@ -35,18 +31,11 @@ static bool naps(int flags)
 
 int packet_send(int sock, const void *bytes, size_t size, int fd, int flags)
 {
-	union control control = { 0 };
+	union socket_control control;
 	struct iovec io = { .iov_base = (void *)bytes, .iov_len = size };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1 };
 
-	if (fd >= 0) {
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof control.bytes;
-		control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
-						   .cmsg_level = SOL_SOCKET,
-						   .cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
-	}
+	socket_attach(&msg, &control, fd);
 	while (sendmsg(sock, &msg, flags | MSG_NOSIGNAL) < 0) {
 		if (errno == EINTR)
 			continue;
@@ -72,7 +61,7 @@ static int descriptor_of(struct msghdr *msg)
 
 int packet_receive(int sock, void *bytes, size_t size, int *fd, int flags)
 {
-	union control control;
+	union socket_control control;
 	struct iovec io = { .iov_base = bytes, .iov_len = size };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
 	ssize_t got;

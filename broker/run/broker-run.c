@@ -389,10 +389,9 @@ static int run_broker(struct run *run)
 	if (run->deaf)
 		log_say("%s was removed while it served, and could not be made again: programs that started since then "
 			"did not reach the broker", run->socket.path);
-	broker_deinit(&run->broker);
-	if (run->core.owner.crashed && !run->orphaned) {
+	if (broker_deinit(&run->broker) && !run->orphaned) {
 		run->failed = true;
-		log_say("the process that owned the device memory did not end as it should: a line above may say why");
+		log_say("%s", error_text());
 	}
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }

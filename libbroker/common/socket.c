@@ -108,24 +108,27 @@ int socket_connect(const struct sockaddr_un *sun)
 	return socket_connect_within(sun, 0);
 }
 
+void socket_attach(struct msghdr *msg, union socket_control *control, int fd)
+{
+	if (fd < 0)
+		return;
+	memset(control, 0, sizeof *control);
+	control->header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
+					    .cmsg_level = SOL_SOCKET,
+					    .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(&control->header), &fd, sizeof fd);
+	msg->msg_control = control;
+	msg->msg_controllen = sizeof control->bytes;
+}
+
 int socket_send(int sock, const struct wire_message *message, int fd, int flags)
 {
-	union {
-		struct cmsghdr header;
-		char           bytes[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec  io = { .iov_base = (void *)message, .iov_len = WIRE_SIZE };
-	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1 };
-	ssize_t       sent;
+	union socket_control control;
+	struct iovec         io = { .iov_base = (void *)message, .iov_len = WIRE_SIZE };
+	struct msghdr        msg = { .msg_iov = &io, .msg_iovlen = 1 };
+	ssize_t              sent;
 
-	if (fd >= 0) {
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof control.bytes;
-		control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
-						   .cmsg_level = SOL_SOCKET,
-						   .cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
-	}
+	socket_attach(&msg, &control, fd);
 	do
 		sent = sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);

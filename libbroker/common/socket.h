@@ -52,6 +52,15 @@ int socket_connect(const struct sockaddr_un *sun);
  */
 int socket_connect_within(const struct sockaddr_un *sun, unsigned seconds);
 
+/* Room for the control message of one descriptor. */
+union socket_control {
+	struct cmsghdr header;
+	char           bytes[CMSG_SPACE(sizeof(int))];
+};
+
+/* Puts a copy of the descriptor beside what *msg sends; *control is part of *msg from then on. fd -1: does nothing. */
+void socket_attach(struct msghdr *msg, union socket_control *control, int fd);
+
 /*
  * Sends one message, with a descriptor unless fd is -1. -EAGAIN: flags has MSG_DONTWAIT, and the queue is full.
  * -ECONNRESET: the connection has ended, or sendmsg(2) has another error. -ETOOMANYREFS: too many descriptors are on

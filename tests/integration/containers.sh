@@ -87,7 +87,7 @@ inside=''
 
 # ---- the number that the owner of the memory has ----
 
-owner=$(children "$broker" | while read -r child; do grep -qx gpubroker-owner "/proc/$child/comm" && echo "$child"; done)
+owner=$(owner_of "$broker")
 
 # with_number NUMBER COMMAND...: in a container, where the next process gets that number
 with_number() {

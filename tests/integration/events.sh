@@ -13,24 +13,9 @@ ctl=$(cd "${top_builddir:?}" && pwd)/broker/broker-ctl
 client=${ctl%/broker/*}/tests/integration/status-client
 page=$(cd "$top_srcdir" && pwd)/man/broker-ctl.1
 name=events-$$
-if [ "$(id -u)" = 0 ]; then
-	work=$(mktemp -d /run/gpub-events-XXXXXX) || exit 1
-else
-	work=$(mktemp -d) || exit 1
-fi
 follower=''
-cleanup() {
-	[ -n "$broker" ] && kill -KILL "$broker"
-	[ -n "$follower" ] && kill -KILL "$follower"
-	touch "$work/end"
-	wait
-	rm -rf "$work" /dev/shm/gpubroker."$name"*
-} 2>/dev/null
-trap cleanup EXIT
-cd "$work" || exit 1
-chmod 755 .
-socket=$work/socket
-export GPUBROKER=unix:$socket
+own_folder
+trap 'own_cleanup "$follower"' EXIT
 
 # events OPTIONS...: what it prints, in shown; true when it exits with 0 and complains of nothing
 events() {

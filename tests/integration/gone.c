@@ -88,16 +88,10 @@ static void remove_socket(void)
 
 static bool sleeps(pid_t pid)
 {
-	char path[40], line[300] = "";
 	const char *end;
-	FILE *file;
+	char line[300];
 
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	file = fopen(path, "r");
-	if (file && !fgets(line, sizeof line, file))
-		line[0] = 0;
-	if (file)
-		fclose(file);
+	process_line(pid, "stat", line, sizeof line);
 	end = strrchr(line, ')');
 	return end && end[1] && end[2] == 'S';
 }

@@ -125,6 +125,9 @@ bool    status_session(const struct broker_process *broker, pid_t pid, const cha
 struct puppet;
 void status_stable(const struct broker_process *broker, struct puppet *puppet);
 
+/* Stores the first line of the file /proc/PID/what; "" if there is none. */
+void process_line(pid_t pid, const char *what, char *line, int size);
+
 /* The process that owns the device memory of the broker with this pid; 0: it has none. */
 pid_t owner_of(pid_t broker);
 

@@ -32,17 +32,24 @@ const struct export *tested_export(void)
 	return export_of(name ? export_find(name) : 0);
 }
 
-static bool is_owner(pid_t pid)
+void process_line(pid_t pid, const char *what, char *line, int size)
 {
-	char path[40], name[32] = "";
+	char path[40];
 	FILE *file;
 
-	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	snprintf(path, sizeof path, "/proc/%d/%s", pid, what);
 	file = fopen(path, "re");
-	if (file && !fgets(name, sizeof name, file))
-		name[0] = 0;
+	if (!file || !fgets(line, size, file))
+		line[0] = 0;
 	if (file)
 		fclose(file);
+}
+
+static bool is_owner(pid_t pid)
+{
+	char name[32];
+
+	process_line(pid, "comm", name, sizeof name);
 	return !strcmp(name, "gpubroker-owner\n");
 }
 

@@ -13,30 +13,9 @@ ctl=$(cd "${top_builddir:?}" && pwd)/broker/broker-ctl
 run=${ctl%-ctl}-run
 client=${ctl%/broker/*}/tests/integration/status-client
 name=owner-$$
-if [ "$(id -u)" = 0 ]; then
-	work=$(mktemp -d /run/gpub-owner-XXXXXX) || exit 1
-else
-	work=$(mktemp -d) || exit 1
-fi
 owner=''
-cleanup() {
-	[ -n "$broker" ] && kill -KILL "$broker"
-	touch "$work/end"
-	wait
-	rm -rf "$work" /dev/shm/gpubroker."$name"*
-} 2>/dev/null
-trap cleanup EXIT
-cd "$work" || exit 1
-chmod 755 .
-socket=$work/socket
-export GPUBROKER=unix:$socket
-
-# owner_of PID: the pid of its owner
-owner_of() {
-	cat /proc/"$1"/task/*/children | tr ' ' '\n' | while read -r child; do
-		[ "$(cat /proc/"$child"/comm 2>/dev/null)" = gpubroker-owner ] && echo "$child"
-	done
-}
+own_folder
+trap 'own_cleanup' EXIT
 
 # opens PID: what its descriptors are of, one in a line
 opens() {
@@ -135,6 +114,13 @@ else
 fi
 
 # ---- the broker is killed ----
+
+# a dead broker's owner that is still ending has the lock of the memory's names: the next broker of the name waits for it
+mkdir "/dev/shm/gpubroker.$name.mem"
+flock "/dev/shm/gpubroker.$name.mem" sleep 1 &
+soon eval '! flock -n "/dev/shm/gpubroker.$name.mem" true'
+check "while an owner is ending, the next broker waits" start
+stops TERM 0
 
 again() {
 	local round
