@@ -9,6 +9,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/board-owner.c broker/registry/board-owner.h \
 	broker/core/broker.c broker/core/broker.h \
 	broker/core/control.c broker/core/control.h \
+	broker/core/devices.c broker/core/devices.h \
 	broker/core/names.c broker/core/names.h \
 	broker/core/signals.c broker/core/signals.h \
 	broker/daemon/configuration.c broker/daemon/configuration.h \
@@ -61,6 +62,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/registry.c broker/registry/registry.h \
 	broker/base/tracked.c broker/base/tracked.h \
 	broker/base/reopen.c broker/base/reopen.h \
+	broker/base/secret.c broker/base/secret.h \
 	broker/request/reclaim.c broker/request/reclaim.h \
 	broker/request/refusal.c broker/request/refusal.h \
 	broker/session/greeting.c broker/session/greeting.h \

@@ -78,6 +78,7 @@ unit_tests = \
 	tests/unit/broker/test-session-keys \
 	tests/unit/broker/test-session-memory \
 	tests/unit/broker/test-session-packets \
+	tests/unit/broker/test-secret \
 	tests/unit/broker/test-slab \
 	tests/unit/broker/test-status \
 	tests/unit/broker/test-status-damaged \
@@ -92,7 +93,8 @@ unit_tests = \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-why \
 	tests/unit/broker/test-why-circles \
-	tests/unit/broker/test-jobs tests/unit/broker/test-jobs-full tests/unit/broker/test-owner-process \
+	tests/unit/broker/test-jobs tests/unit/broker/test-jobs-full tests/unit/broker/test-jobs-lost \
+	tests/unit/broker/test-owner-process \
 	tests/unit/client/test-cache \
 	tests/unit/client/test-close \
 	tests/unit/client/test-close-concurrent \
@@ -268,7 +270,7 @@ EXTRA_DIST += tests/scale/machines.sh
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts) $(scale_scripts)
 test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
-	tests/integration/view-client \
+	tests/integration/view-client tests/integration/owner-kills \
 	tests/integration/activate tests/integration/notify-listen tests/integration/denied tests/speed/rounds \
 	tests/speed/messages tests/supervisor
 tests_supervisor_LDADD =
@@ -276,6 +278,7 @@ tests_integration_kernels_LDADD = $(public_libs)
 tests_integration_parked_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
+tests_integration_owner_kills_LDADD = $(public_libs)
 
 # What other-exports.sh runs: broker-run and tests with another table of the kinds of export.
 other_exports_table = tests/integration/other-exports.c

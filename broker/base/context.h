@@ -26,6 +26,7 @@ struct core;
 struct create_queues;
 struct delegation;
 struct device;
+struct devices;
 struct discard;
 struct events;
 struct fair_queue;
@@ -45,6 +46,7 @@ struct waiting;
 struct broker {
 	struct event_base   *base;
 	const struct device *device; /* the kind's table, for its constants: the broker calls no device */
+	struct devices      *devices; /* the process that has them, and what starts another one */
 	pid_t                owner_pid; /* the process that exports the memory (owner/process.h) */
 	struct board_owner  *board;
 	struct accounting   *accounting;

@@ -106,7 +106,10 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	  "somebody removed a name of the broker, which is made again: %e")                                          \
 	X(NAME_LOST, "name-lost", EVENT_OF_BROKER, LOG_QUIET, 20, SUBJECT_CAUSE, "%e")                               \
 	X(OWNER_DIED, "owner-died", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_NONE,                                     \
-	  "the process that owns the device memory (%o) has ended before the broker")
+	  "the process that owned the device memory (%o) has ended; buffers that lost their names: %d")              \
+	X(OWNER_STARTED, "owner-started", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_CAUSE, "%e")                        \
+	X(UNLINK_ORPHAN, "unlink-orphan", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NAME,                              \
+	  "%n was unlinked because the process that owned its memory has ended")
 
 enum event_kind {
 #define EVENT_ID(id, name, part, level, lines, subject, text) EVENT_##id,

@@ -19,7 +19,6 @@
 #include "broker/memory/jobs.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
-#include "broker/owner/process.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/marks.h"
 #include "broker/registry/notices.h"
@@ -105,109 +104,12 @@ int broker_listen(struct broker *broker, int listener, int former)
 	return 1;
 }
 
-/*
- * Ends the owner, once: before the end of the status file's part, which removes the names of the memory; or, if a part
- * before the device failed to begin, after all others.
- */
-static void owner_end(struct broker *broker)
-{
-	broker->config->owner->end(&broker->core->owner);
-}
-
-static int device_start(struct broker *broker)
-{
-	struct owner_setup setup = { .several_users = broker->config->several_users };
-	struct owner_facts *facts = &broker->core->facts;
-	int error;
-
-	strcpy(setup.device, broker->config->device);
-	strcpy(setup.instance, broker->config->instance);
-	/* this broker has the lock of the status file, so other files of this instance belong to a dead broker */
-	leftovers_clear_instance(broker->config->instance);
-	error = owner_link_start(&broker->core->owner, &setup, facts);
-	if (error)
-		owner_end(broker);
-	else
-		broker->device = device_find(facts->kind);
-	return error;
-}
-
 static int look_at_status(void *context, char text[EVENT_TEXT_MAX])
 {
 	struct broker *broker = context;
 
 	snprintf(text, EVENT_TEXT_MAX, SHM_DIR "%s", broker->status->name);
 	return status_restore(broker);
-}
-
-/* ---- the names of the host device's memory, which the owner has ---- */
-
-/*
- * Allocations whose names were removed stay valid for processes that map them, but serve no new buffers: spare memory
- * is given back, and memory_close_named() closes the other allocations.
- */
-static void retire_named(struct broker *broker)
-{
-	uint64_t kept = broker->memory->usages.limit;
-
-	usages_limit(&broker->memory->usages, 0);
-	memory_close_named(broker->memory);
-	usages_limit(&broker->memory->usages, kept);
-}
-
-static void on_memory_names(struct job *job)
-{
-	struct broker *broker = job->context;
-	struct core *core = broker->core;
-
-	core->memory_names.asked = false;
-	if (job->outcome.renamed)
-		retire_named(broker);
-	/* that names were lost stands until look_at_memory() has told so */
-	if (core->memory_names.result <= 0)
-		core->memory_names.result = job->outcome.error ? job->outcome.error : job->outcome.renamed;
-	memcpy(core->memory_names.text, job->outcome.text, sizeof core->memory_names.text);
-	free(job);
-	if (core->memory_names.result || core->memory_names.again)
-		names_again(&core->names);
-	core->memory_names.again = false;
-	broker_changed(broker); /* a stopping broker waited for the answer */
-}
-
-static void ask_for_memory_names(struct broker *broker)
-{
-	struct core *core = broker->core;
-	struct job *job = core->memory_names.asked ? NULL : calloc(1, sizeof *job);
-
-	core->memory_names.again |= core->memory_names.asked;
-	if (!job)
-		return; /* without memory, the next check asks */
-	job->order.kind = ORDER_NAMES;
-	job->done = on_memory_names;
-	job->context = broker;
-	core->memory_names.asked = true;
-	jobs_submit(broker->jobs, job);
-}
-
-/*
- * Has the owner restore the names of the host device's memory, if somebody removed them; a names_look, which returns
- * what the owner said last.
- */
-static int look_at_memory(void *context, char text[EVENT_TEXT_MAX])
-{
-	struct broker *broker = context;
-	struct core *core = broker->core;
-	int result = core->memory_names.result;
-
-	ask_for_memory_names(broker);
-	if (result < 0)
-		return error_set(result, "%s", core->memory_names.text);
-	if (!result)
-		return 0;
-	core->memory_names.result = 0;
-	snprintf(text, EVENT_TEXT_MAX, SHM_DIR STATUS_PREFIX "%s.mem (create its buffers anew)",
-		 broker->config->instance);
-	return 1;
 }
 
 void broker_config_init(struct broker_config *config)
@@ -269,6 +171,7 @@ void broker_join(struct broker *broker, struct core *core)
 	*broker = (struct broker){ .config = &core->config,
 				   .core = core,
 				   .creators = &core->config.creators,
+				   .devices = &core->devices,
 				   .board = &core->board,
 				   .accounting = &core->accounting,
 				   .memory = &core->memory,
@@ -302,10 +205,17 @@ static void tell_of_predecessor(struct broker *broker)
 /* Begins first: the owner is forked before this process has keys, clients or threads. */
 static int owner_begin(struct broker *broker)
 {
-	int error = broker->config->owner->begin(&broker->core->owner);
+	broker->devices->names = &broker->core->names;
+	return devices_fork(broker, broker->config->owner);
+}
 
-	broker->owner_pid = broker->core->owner.pid;
-	return error;
+static int device_start(struct broker *broker)
+{
+	struct owner_setup setup = { .several_users = broker->config->several_users };
+
+	strcpy(setup.device, broker->config->device);
+	strcpy(setup.instance, broker->config->instance);
+	return devices_start(broker, &setup);
 }
 
 static int accounting_begin(struct broker *broker)
@@ -354,7 +264,7 @@ static void status_end(struct broker *broker)
 
 static int board_begin(struct broker *broker)
 {
-	return board_create(broker->board, broker->config->instance, &broker->core->facts, broker->config->buffers,
+	return board_create(broker->board, broker->config->instance, &broker->devices->facts, broker->config->buffers,
 			    broker->config->handles);
 }
 
@@ -411,30 +321,6 @@ static void marks_end(struct broker *broker)
 	marks_deinit(broker->marks);
 }
 
-static void on_owner_lost(void *context)
-{
-	struct broker *broker = context;
-
-	event_happened(broker, &(struct broker_event){ .kind = EVENT_OWNER_DIED,
-						       .other.pid = (uint32_t)broker->owner_pid });
-	if (broker->core->owner_lost)
-		broker->core->owner_lost(broker->core->owner_lost_context);
-}
-
-static int jobs_begin(struct broker *broker)
-{
-	const struct owner_link *owner = &broker->core->owner;
-
-	return jobs_start(broker->jobs, broker->base, owner->lane, owner->lanes, on_owner_lost, broker);
-}
-
-/* Gives pooled memory back before it stops sending, because the owner frees the memory. */
-static void jobs_end(struct broker *broker)
-{
-	usages_limit(&broker->memory->usages, 0);
-	jobs_stop(broker->jobs);
-}
-
 static int discard_begin(struct broker *broker)
 {
 	return discard_start(broker->discard, broker->base, broker->accounting, broker->core->listener);
@@ -485,7 +371,7 @@ static int names_watched(struct broker *broker)
 	names_watch(names, look_at_status, broker);
 	names_path(names, SHM_DIR "%s", broker->status->name);
 	if (owner_has_names(broker->device->kind)) {
-		names_watch(names, look_at_memory, broker);
+		names_watch(names, devices_look_at_names, broker);
 		names_path(names, SHM_DIR "%s.mem", broker->status->name);
 	}
 	error = names_begin(names, broker);
@@ -517,17 +403,18 @@ static const struct part {
 	int (*begin)(struct broker *broker); /* returns 0 or a negative errno with the error message set */
 	void (*end)(struct broker *broker);
 } parts[] = { /* in the order in which begin() is called; end() is called in reverse order; NULL: nothing to do */
-	{ owner_begin, owner_end },
+	{ owner_begin, devices_end },
 	{ accounting_begin, accounting_end },
 	{ tickets_begin, tickets_end },
 	{ status_begin, status_end },
-	{ device_start, owner_end },
+	/* ends before the status file's part, which removes the names of the memory */
+	{ device_start, devices_end },
 	{ board_begin, board_end },
 	{ memory_begin, memory_end },
 	{ registry_begin, registry_end },
 	{ pool_begin, pool_forget },
 	{ marks_init, marks_end },
-	{ jobs_begin, jobs_end },
+	{ devices_serve, devices_serve_end },
 	{ discard_begin, discard_end },
 	{ queue_begin, queue_end },
 	{ sessions_begin, sessions_deinit },
@@ -591,7 +478,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 int broker_deinit(struct broker *broker)
 {
 	parts_end(broker, PARTS);
-	if (!broker->core->owner.crashed)
+	if (!broker->devices->owner.crashed)
 		return 0;
 	return error_set(-EIO, "the process that owned the device memory did not end as it should: a line above may "
 			       "say why");
@@ -688,8 +575,8 @@ bool broker_balanced(const struct broker *broker)
 
 void broker_when_owner_lost(struct broker *broker, void (*lost)(void *context), void *context)
 {
-	broker->core->owner_lost = lost;
-	broker->core->owner_lost_context = context;
+	broker->devices->when_failed = lost;
+	broker->devices->context = context;
 }
 
 void broker_stop(struct broker *broker, void (*drained)(void *context), void *context)

@@ -5,7 +5,7 @@
  * Owns all parts of one broker (struct core; base/context.h has pointers to the parts). Makes them in order, connects
  * lower parts to higher ones by callbacks, and ends them in reverse order. The loop runs in one thread, which never
  * blocks: no device call, no send that waits, no wait for a client. The devices are another process's
- * (owner/process.h). broker-run and brokerd are programs around a broker. Folders, each of which may call those to its
+ * (devices.h). broker-run and brokerd are programs around a broker. Folders, each of which may call those to its
  * right:
  *
  *     request/ -> session/ -> registry/ -> memory/ -> users/ -> base/
@@ -40,7 +40,7 @@
 #include "broker/session/fair-queue.h"
 #include "broker/request/waiting.h"
 #include "broker/memory/jobs.h"
-#include "broker/owner/process.h"
+#include "broker/core/devices.h"
 
 struct broker_config {
 	char     instance[INSTANCE_SIZE];
@@ -79,8 +79,7 @@ void broker_config_init(struct broker_config *config);
 struct core {
 	struct broker_config config;
 	int                  listener; /* the socket that broker_init() was given */
-	struct owner_link    owner;    /* the process that has the devices */
-	struct owner_facts   facts;    /* what the devices are */
+	struct devices       devices;
 	struct board_owner   board;
 	struct accounting    accounting;
 	struct memory        memory;
@@ -99,16 +98,6 @@ struct core {
 	struct status        status;
 	struct events        events;
 	struct names         names; /* names in the file system that are made again when somebody removes them */
-	/* answers of the owner about the names of its memory (look_at_memory()) */
-	struct {
-		bool asked;   /* an order is under way */
-		bool again;   /* the names were to be checked meanwhile */
-		int  result;  /* 1: names were made again; negative errno: they cannot be; 0: none is missing */
-		char text[ERROR_TEXT_MAX];
-	} memory_names;
-	/* called once, when the owner has ended before the broker; NULL: nothing is to be done */
-	void (*owner_lost)(void *context);
-	void                *owner_lost_context;
 	/* broker_quit() was called, so broker_loop() returns; event_base_loopexit() would need memory for that */
 	bool                 over;
 	/* called when the broker is stopping and no memory and no device work is left */
@@ -160,8 +149,8 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 void broker_keep(struct broker *broker, uint64_t bytes);
 
 /*
- * Has lost(context) called when the owner of the device memory has ended before the broker. No memory can be made or
- * freed then, so the program ends.
+ * Has lost(context) called when the owner of the device memory has ended before the broker, and no other one starts. No
+ * memory can be made or freed then, so the program ends.
  */
 void broker_when_owner_lost(struct broker *broker, void (*lost)(void *context), void *context);
 

@@ -47,7 +47,7 @@ struct service {
 	struct event          *watchdog;
 	bool                   stopping;     /* on_stop() was called */
 	bool                   left;         /* true: brokerd ends though memory is still in use */
-	bool                   orphaned;     /* the owner of the device memory has ended, so brokerd ends */
+	bool                   orphaned;     /* no other owner of the device memory starts, so brokerd ends */
 	/* the socket was removed, and the last try to make it again failed */
 	bool                   deaf;
 	bool                   reload_again; /* SIGHUP was received during a reading: the file may have changed */
@@ -309,8 +309,8 @@ static int serve(struct service *service)
 	balanced = broker_balanced(&service->broker);
 	error = broker_deinit(&service->broker);
 	if (service->orphaned)
-		return error_set(-EIO, "the process that owns the device memory has ended, and brokerd can make and "
-				       "free none without it: start brokerd again");
+		return error_set(-EIO, "the process that owns the device memory has ended, no other one starts, and "
+				       "brokerd can make and free none without it: start brokerd again");
 	if (error)
 		return error;
 	if (!balanced && !service->left)

@@ -2,7 +2,9 @@
 /* jobs.c - see jobs.h */
 #include "jobs.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -29,6 +31,12 @@ static struct lane *lane_of(struct jobs *jobs, const struct order *order)
 	return &jobs->lane[is_question ? jobs->lanes - 1 : order->device];
 }
 
+/* Bytes that take the device time. */
+static uint64_t bytes_of(const struct order *order)
+{
+	return order->kind == ORDER_ALLOCATE || order->kind == ORDER_ZERO ? order->size : 0;
+}
+
 /* Takes the job with the number out of those that were sent. NULL: no such job waits for an answer. */
 static struct job *take_sent(struct lane *lane, uint64_t number)
 {
@@ -41,17 +49,19 @@ static struct job *take_sent(struct lane *lane, uint64_t number)
 		return NULL;
 	DL_DELETE(lane->sent, item);
 	lane->count--;
-	lane->bytes -= job_of(item)->order.size;
+	lane->bytes -= bytes_of(&job_of(item)->order);
 	return job_of(item);
 }
 
 /* Takes the next job that is not sent yet. NULL: there is none. */
 static struct job *take_next(struct lane *lane)
 {
-	struct job *job = lane->held;
+	struct rr_item *item = lane->held;
 
-	lane->held = NULL;
-	return job ? job : job_queue_take(&lane->queue);
+	if (!item)
+		return job_queue_take(&lane->queue);
+	DL_DELETE(lane->held, item);
+	return job_of(item);
 }
 
 /* ---- orders ---- */
@@ -66,21 +76,30 @@ static void try_again(struct jobs *jobs)
 
 static bool may_be_sent(const struct lane *lane, const struct order *order)
 {
-	return lane->count < LANE_LEAST || (lane->bytes < LANE_BYTES && order->size <= LANE_BYTES - lane->bytes);
+	return lane->count < LANE_LEAST ||
+	       (lane->bytes < LANE_BYTES && bytes_of(order) <= LANE_BYTES - lane->bytes);
 }
 
 /* Returns whether the order is sent. An owner that has ended is noticed when its answers are read. */
 static bool send_order(struct lane *lane, struct job *job)
 {
+	bool adopts = job->order.kind == ORDER_ADOPT;
+
 	if (!may_be_sent(lane, &job->order))
 		return false;
-	if (packet_send(lane->sock, &job->order, sizeof job->order, -1, MSG_DONTWAIT) == -EAGAIN) {
+	if (packet_send(lane->sock, &job->order, sizeof job->order, adopts ? job->descriptor : -1, MSG_DONTWAIT) ==
+	    -EAGAIN) {
 		try_again(lane->jobs);
 		return false;
 	}
+	if (adopts) {
+		close(job->descriptor);
+		job->descriptor = -1;
+		explicit_bzero(&job->order.handle, sizeof job->order.handle);
+	}
 	DL_APPEND(lane->sent, &job->item);
 	lane->count++;
-	lane->bytes += job->order.size;
+	lane->bytes += bytes_of(&job->order);
 	return true;
 }
 
@@ -91,7 +110,7 @@ static void send_orders(struct lane *lane)
 
 	while (lane->count < LANE_ORDERS && (job = take_next(lane)))
 		if (!send_order(lane, job)) {
-			lane->held = job;
+			DL_PREPEND(lane->held, &job->item);
 			return;
 		}
 }
@@ -105,16 +124,30 @@ void jobs_submit(struct jobs *jobs, struct job *job)
 	if (job->order.kind == ORDER_ALLOCATE)
 		job->order.memory = job->order.number;
 	job_queue_add(&lane->queue, job);
-	if (jobs->lost)
+	if (jobs->failed)
 		event_active(jobs->again, EV_TIMEOUT, 0);
-	else
+	else if (!jobs->lost)
 		send_orders(lane);
 }
 
 /* ---- the owner has ended ---- */
 
+/* Frees a job without a call of done(), with the descriptor of an ADOPT that was not sent. */
+static void job_drop(struct jobs *jobs, struct job *job)
+{
+	if (job->order.kind == ORDER_ADOPT && job->descriptor >= 0)
+		close(job->descriptor);
+	explicit_bzero(&job->order.handle, sizeof job->order.handle);
+	jobs->pending--;
+	free(job);
+}
+
 static void fail(struct jobs *jobs, struct job *job)
 {
+	if (job->order.kind == ORDER_ADOPT) {
+		job_drop(jobs, job);
+		return;
+	}
 	if (job->unusable)
 		job->order.kind = ORDER_ALLOCATE;
 	job->outcome = (struct outcome){ .error = -EIO, .descriptor = -1 };
@@ -127,14 +160,12 @@ static void fail(struct jobs *jobs, struct job *job)
 /* Lets the jobs fail that the lane has now; done() may submit further ones. */
 static void fail_all(struct lane *lane)
 {
-	struct rr_item *failing = lane->sent, *item;
+	struct rr_item *failing = lane->held, *item;
 	struct job *job;
 
-	while ((job = take_next(lane)))
+	lane->held = NULL;
+	while ((job = job_queue_take(&lane->queue)))
 		DL_APPEND(failing, &job->item);
-	lane->sent = NULL;
-	lane->count = 0;
-	lane->bytes = 0;
 	while ((item = failing)) {
 		DL_DELETE(failing, item);
 		fail(lane->jobs, job_of(item));
@@ -148,19 +179,61 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	for (unsigned i = 0; i < jobs->lanes; i++)
-		if (jobs->lost)
+		if (jobs->failed)
 			fail_all(&jobs->lane[i]);
-		else
+		else if (!jobs->lost)
 			send_orders(&jobs->lane[i]);
+}
+
+/* Puts what the owner has not answered before all that waits. What it was to adopt is adopted anew, by the next one. */
+static void lane_lose(struct lane *lane)
+{
+	struct rr_item *before = NULL, *item, *next;
+
+	event_del(lane->readable);
+	DL_FOREACH_SAFE(lane->sent, item, next) {
+		DL_DELETE(lane->sent, item);
+		DL_APPEND(before, item);
+	}
+	DL_CONCAT(before, lane->held);
+	lane->held = NULL;
+	lane->count = 0;
+	lane->bytes = 0;
+	DL_FOREACH_SAFE(before, item, next) {
+		DL_DELETE(before, item);
+		if (job_of(item)->order.kind == ORDER_ADOPT)
+			job_drop(lane->jobs, job_of(item));
+		else
+			DL_APPEND(lane->held, item);
+	}
 }
 
 static void lose(struct jobs *jobs)
 {
 	jobs->lost = true;
 	for (unsigned i = 0; i < jobs->lanes; i++)
-		event_del(jobs->lane[i].readable);
-	event_active(jobs->again, EV_TIMEOUT, 0);
+		lane_lose(&jobs->lane[i]);
 	jobs->when_lost(jobs->context);
+}
+
+int jobs_adopt(struct jobs *jobs, struct job *job, int descriptor)
+{
+	struct lane *lane = lane_of(jobs, &job->order);
+
+	assert(jobs->lost && job->order.kind == ORDER_ADOPT);
+	job->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+	if (job->descriptor < 0)
+		return -errno;
+	jobs->pending++;
+	job->order.number = ++jobs->numbers;
+	DL_PREPEND(lane->held, &job->item);
+	return 0;
+}
+
+void jobs_fail(struct jobs *jobs)
+{
+	jobs->failed = true;
+	event_active(jobs->again, EV_TIMEOUT, 0);
 }
 
 /* ---- answers ---- */
@@ -194,8 +267,12 @@ static void finish(struct lane *lane, const struct outcome *outcome, int descrip
 		return;
 	}
 	lane->jobs->pending--;
+	lane->jobs->answered += job->order.kind != ORDER_ADOPT;
 	job->outcome = *outcome;
 	job->outcome.descriptor = descriptor;
+	/* memory that the owner does not know was an earlier owner's, and ended with it */
+	if (job->order.kind == ORDER_RELEASE && outcome->error == -ENOENT)
+		job->outcome.error = 0;
 	if (descriptor == -EMFILE) {
 		refuse_memory(lane->jobs, job);
 		return;
@@ -229,6 +306,32 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	if (read_answers(lane, finish) == -ECONNRESET)
 		lose(lane->jobs);
+}
+
+/* ---- another owner ---- */
+
+static int lane_resume(struct lane *lane, int sock)
+{
+	lane->sock = sock;
+	event_assign(lane->readable, event_get_base(lane->readable), sock, EV_READ | EV_PERSIST, on_readable, lane);
+	return event_add(lane->readable, NULL) ? error_set(-ENOMEM, "the broker is out of memory") : 0;
+}
+
+int jobs_resume(struct jobs *jobs, const int *socks)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < jobs->lanes && !error; i++)
+		error = lane_resume(&jobs->lane[i], socks[i]);
+	/* what was to be adopted is forgotten, as if the owner had ended */
+	for (unsigned i = 0; i < jobs->lanes && error; i++)
+		lane_lose(&jobs->lane[i]);
+	if (error)
+		return error;
+	jobs->lost = false;
+	for (unsigned i = 0; i < jobs->lanes; i++)
+		send_orders(&jobs->lane[i]);
+	return 0;
 }
 
 /* ---- begin and end ---- */
@@ -297,9 +400,9 @@ void jobs_stop(struct jobs *jobs)
 		if (!jobs->lost)
 			flush(lane);
 		while ((job = take_next(lane)))
-			free(job);
+			job_drop(jobs, job);
 		DL_FOREACH_SAFE(lane->sent, item, next)
-			free(job_of(item));
+			job_drop(jobs, job_of(item));
 	}
 	free_events(jobs);
 }

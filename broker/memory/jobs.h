@@ -35,7 +35,7 @@ struct lane {
 	int              sock;
 	struct event    *readable; /* event: the owner has answered, or has ended */
 	struct job_queue queue;    /* jobs that are not sent yet */
-	struct job      *held;     /* the next job, if it could not be sent yet; NULL: none */
+	struct rr_item  *held;     /* jobs that are sent before those of the queue, the first of them first */
 	struct rr_item  *sent;     /* list of the jobs that the owner has not answered */
 	unsigned         count;    /* number of jobs in `sent` */
 	uint64_t         bytes;    /* bytes that they are about */
@@ -44,25 +44,45 @@ struct lane {
 struct jobs {
 	struct lane  *lane;     /* one for each device, and a last one for ORDER_GONE and ORDER_NAMES */
 	unsigned      lanes;
-	/* event: timer that sends again what the kernel had no memory for; or active, so that jobs fail */
+	/* event: timer that sends what the kernel had no memory for; or active, so that jobs fail */
 	struct event *again;
 	unsigned      pending;  /* number of submitted jobs whose done() was not called yet */
 	uint64_t      numbers;  /* number of the last order */
-	bool          lost;     /* the owner has ended */
-	void (*when_lost)(void *context); /* called once, when the owner has ended */
+	uint64_t      answered; /* number of orders that owners have answered, but for adoptions */
+	bool          lost;     /* the owner has ended, and no other one has started: jobs wait */
+	bool          failed; /* no other owner will start: jobs fail */
+	void (*when_lost)(void *context); /* called when an owner has ended */
 	void         *context;
 };
 
 /*
  * Begins to send orders to the owner at the other ends of `count` non-blocking sockets, which stay the caller's. If the
- * owner ends, when_lost(context) is called, and each job fails with -EIO from then on. Returns 0, or -ENOMEM with the
- * error message set.
+ * owner ends, when_lost(context) is called, and jobs wait until jobs_resume() or jobs_fail(). Returns 0, or -ENOMEM
+ * with the error message set.
  */
 int jobs_start(struct jobs *jobs, struct event_base *base, const int *socks, unsigned count,
 	       void (*when_lost)(void *context), void *context);
 
 /* Waits until the owner has all orders, and forgets all jobs without a call of done(). The owner goes on. */
 void jobs_stop(struct jobs *jobs);
+
+/*
+ * Sends orders to another owner, which has the other ends of these sockets, as many as before. The one before it has
+ * ended: the orders that it had not answered are sent again, and no order is carried out twice. Orders of jobs_adopt()
+ * go before all others. Returns 0, or -ENOMEM with the error message set: jobs wait on.
+ */
+int jobs_resume(struct jobs *jobs, const int *socks);
+
+/*
+ * Has the next owner take over memory: order is an ADOPT but for its number, descriptor is copied. Called while there
+ * is no owner. done() is called as for other jobs, but if the next owner ends before it has answered, or none starts,
+ * the job is freed instead. -ENOMEM, -EMFILE: this process has no memory or no descriptor left, and the job stays the
+ * caller's.
+ */
+int jobs_adopt(struct jobs *jobs, struct job *job, int descriptor);
+
+/* Lets all jobs fail with -EIO, from now on. Called while there is no owner. */
+void jobs_fail(struct jobs *jobs);
 
 /*
  * Has the owner carry out the job's order, and gives it its number; for an ALLOCATE this is the memory's, too. The

@@ -17,6 +17,7 @@
 
 enum order_kind {
 	ORDER_ALLOCATE, /* allocates memory, zeroes it (invariant 6) and exports it */
+	ORDER_ADOPT,    /* takes over memory of an owner that has ended; a descriptor comes beside the order */
 	ORDER_ZERO,     /* zeroes a part of the memory */
 	ORDER_RELEASE,  /* frees the memory */
 	ORDER_ROOM,     /* asks how much memory the device has free */
@@ -29,10 +30,11 @@ struct order {
 	uint64_t        number;   /* of this order; no other order of the broker has it */
 	unsigned        device;   /* index of the device in the broker; unused by GONE and NAMES */
 	uid_t           uid;      /* the user in whose queue the order waits; unused by RELEASE */
-	uint64_t        memory;   /* ALLOCATE, ZERO, RELEASE: number of the memory; for ALLOCATE the order's own */
+	uint64_t        memory;   /* number of the memory; of ALLOCATE the order's; unused by ROOM, GONE, NAMES */
 	uint64_t        offset;   /* ZERO: bytes from the beginning of the memory to the part */
-	uint64_t        size;     /* ALLOCATE: bytes, whole granules; ZERO: bytes of the part */
-	unsigned        exported; /* ALLOCATE: the kind of export */
+	uint64_t        size;     /* ALLOCATE, ADOPT: bytes, whole granules; ZERO: bytes of the part */
+	unsigned        exported; /* ALLOCATE, ADOPT: the kind of export */
+	struct device_handle handle; /* ADOPT: the handle of the memory */
 	pid_t           pid;      /* GONE: the dead process; device.h says what the results 0 and -EBUSY mean */
 	bool            mps;      /* GONE: the process ran under MPS */
 };

@@ -84,6 +84,23 @@ static int allocate(struct owner *owner, const struct order *order, struct outco
 	return error;
 }
 
+static int adopt(struct owner *owner, const struct order *order, int descriptor)
+{
+	const struct device_memory memory = { .handle = order->handle,
+					      .export = export_of(order->exported),
+					      .descriptor = descriptor,
+					      .size = order->size };
+	struct held *held = held_new(owner, order->memory);
+	int error;
+
+	if (!held)
+		return error_set(-ENOBUFS, "the broker is out of memory");
+	error = owner->device->adopt((int)order->device, &memory, &held->ptr);
+	if (error)
+		held_free(owner, held);
+	return error;
+}
+
 static int zero(const struct owner *owner, const struct order *order)
 {
 	char *ptr = owner_address(owner, order->memory);
@@ -112,13 +129,15 @@ static int restore_names(const struct owner *owner, struct outcome *outcome)
 	return result < 0 ? result : 0;
 }
 
-static int carry_out(struct owner *owner, const struct order *order, struct outcome *outcome)
+static int carry_out(struct owner *owner, const struct order *order, int descriptor, struct outcome *outcome)
 {
 	const struct device *device = owner->device;
 
 	switch (order->kind) {
 	case ORDER_ALLOCATE:
 		return allocate(owner, order, outcome);
+	case ORDER_ADOPT:
+		return adopt(owner, order, descriptor);
 	case ORDER_ZERO:
 		return zero(owner, order);
 	case ORDER_RELEASE:
@@ -132,10 +151,10 @@ static int carry_out(struct owner *owner, const struct order *order, struct outc
 	}
 }
 
-void owner_carry_out(struct owner *owner, const struct order *order, struct outcome *outcome)
+void owner_carry_out(struct owner *owner, const struct order *order, int descriptor, struct outcome *outcome)
 {
 	*outcome = (struct outcome){ .descriptor = -1 };
-	outcome->error = carry_out(owner, order, outcome);
+	outcome->error = carry_out(owner, order, descriptor, outcome);
 	if (outcome->error)
 		memcpy(outcome->text, error_text(), sizeof outcome->text);
 	/* an ALLOCATE that the device refused is told how much memory is free */

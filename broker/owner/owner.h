@@ -20,11 +20,12 @@ struct owner {
 };
 
 /*
- * Carries out an order and stores what came of it. An ALLOCATE that fails leaves no memory behind. After a RELEASE the
+ * Carries out an order and stores what came of it. descriptor: what came beside an ADOPT; stays the caller's. An
+ * ALLOCATE or ADOPT that fails leaves no memory behind. After a RELEASE the
  * number is unknown, also if the device failed to free the memory, which is lost then. -ENOENT: no memory has the
  * number of a ZERO or RELEASE. -ENOBUFS: this process is out of memory.
  */
-void owner_carry_out(struct owner *owner, const struct order *order, struct outcome *outcome);
+void owner_carry_out(struct owner *owner, const struct order *order, int descriptor, struct outcome *outcome);
 
 /* Returns the address of the memory with the number in this process, or NULL if no memory has it. */
 void *owner_address(const struct owner *owner, uint64_t number);

@@ -64,12 +64,15 @@ int packet_receive(int sock, void *bytes, size_t size, int *fd, int flags)
 	union socket_control control;
 	struct iovec io = { .iov_base = bytes, .iov_len = size };
 	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control };
+	int resets = 0;
 	ssize_t got;
 
+	/* a side that ended with unread packets causes one ECONNRESET, before what it had sent can be received */
 	do {
 		msg.msg_controllen = sizeof control.bytes;
 		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-	} while (got < 0 && (errno == EINTR || (is_short_of_room(errno) && naps(flags))));
+	} while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++) ||
+			     (is_short_of_room(errno) && naps(flags))));
 	*fd = -1;
 	if (got < 0)
 		return is_short_of_room(errno) ? -EAGAIN : -ECONNRESET;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,38 +36,49 @@ static int pair_make(int *brokers)
 
 int owner_link_open(struct owner_link *link)
 {
-	*link = (struct owner_link){ .sock = -1 };
+	*link = (struct owner_link){ .sock = -1, .pidfd = -1 };
 	return pair_make(&link->sock);
 }
 
-static int ask(const struct owner_link *link, const void *bytes, size_t size, int descriptor,
-	       struct owner_answer *answer)
+static int ended(void)
 {
-	struct pollfd readable = { .fd = link->sock, .events = POLLIN };
-	int error = packet_send(link->sock, bytes, size, descriptor, 0), fd;
-
-	while (!error && (error = packet_receive(link->sock, answer, sizeof *answer, &fd, MSG_DONTWAIT)) == -EAGAIN)
-		error = poll(&readable, 1, -1) < 0 && errno != EINTR ? -errno : 0;
-	if (error)
-		return error_set(-ECONNRESET, "the process that owns the devices ended while they started; a line "
-					      "above may say why");
-	return answer->error ? error_set(answer->error, "%s", answer->text) : 0;
+	return error_set(-ECONNRESET, "the process that owns the devices ended while they started; a line above may "
+				      "say why");
 }
 
+/* A new socket is never full. */
+static int not_sent(int error)
+{
+	return error == -EAGAIN ? error_set(-ENOMEM, "the kernel has no memory for the process that owns the devices") :
+				  ended();
+}
+
+int owner_link_setup(struct owner_link *link, const struct owner_setup *setup)
+{
+	int error = packet_send(link->sock, setup, sizeof *setup, -1, MSG_DONTWAIT);
+
+	if (error)
+		return not_sent(error);
+	link->awaited++;
+	return 0;
+}
+
+/* Makes a lane, and sends the owner its end. */
 static int lane_make(struct owner_link *link)
 {
-	struct owner_answer answer;
 	int owners = pair_make(&link->lane[link->lanes]), error;
 
 	if (owners < 0)
 		return owners;
-	error = ask(link, &link->lanes, sizeof link->lanes, owners, &answer);
+	error = packet_send(link->sock, &link->lanes, sizeof link->lanes, owners, MSG_DONTWAIT);
 	close(owners);
-	if (error)
+	if (error) {
 		close(link->lane[link->lanes]);
-	else
-		link->lanes++;
-	return error;
+		return not_sent(error);
+	}
+	link->lanes++;
+	link->awaited++;
+	return 0;
 }
 
 int owner_link_lanes(struct owner_link *link, unsigned count)
@@ -78,15 +90,43 @@ int owner_link_lanes(struct owner_link *link, unsigned count)
 	return error;
 }
 
-int owner_link_start(struct owner_link *link, const struct owner_setup *setup, struct owner_facts *facts)
+int owner_link_answer(struct owner_link *link, struct owner_facts *facts)
 {
 	struct owner_answer answer;
-	int error = ask(link, setup, sizeof *setup, -1, &answer);
+	int error, fd;
 
-	if (error)
-		return error;
-	*facts = answer.facts;
-	return owner_link_lanes(link, facts->count + 1);
+	while (link->awaited) {
+		error = packet_receive(link->sock, &answer, sizeof answer, &fd, MSG_DONTWAIT);
+		if (error)
+			return error == -EAGAIN ? -EAGAIN : ended();
+		if (answer.error)
+			return error_set(answer.error, "%s", answer.text);
+		if (answer.facts.count)
+			*facts = answer.facts;
+		link->awaited--;
+	}
+	return 0;
+}
+
+static int wait_for_answers(struct owner_link *link, struct owner_facts *facts)
+{
+	struct pollfd readable = { .fd = link->sock, .events = POLLIN };
+	int error;
+
+	while ((error = owner_link_answer(link, facts)) == -EAGAIN)
+		poll(&readable, 1, -1);
+	return error;
+}
+
+int owner_link_start(struct owner_link *link, const struct owner_setup *setup, struct owner_facts *facts)
+{
+	int error = owner_link_setup(link, setup);
+
+	if (!error)
+		error = wait_for_answers(link, facts);
+	if (!error)
+		error = owner_link_lanes(link, facts->count + 1);
+	return error ? error : wait_for_answers(link, facts);
 }
 
 void owner_link_close(struct owner_link *link)
@@ -107,6 +147,9 @@ void owner_link_close(struct owner_link *link)
 		close(link->lane[--link->lanes]);
 	close(link->sock);
 	link->sock = -1;
+	if (link->pidfd >= 0)
+		close(link->pidfd);
+	link->pidfd = -1;
 }
 
 /* ---- the owner's process ---- */
@@ -151,8 +194,10 @@ static int process_begin(struct owner_link *link)
 	if (error) {
 		close(link->sock);
 		link->sock = -1;
+		return error;
 	}
-	return error;
+	link->pidfd = (int)syscall(SYS_pidfd_open, link->pid, 0);
+	return 0;
 }
 
 static void process_end(struct owner_link *link)

@@ -18,6 +18,8 @@
 struct owner_link {
 	int      sock;                 /* for setup and end; -1: there is no owner */
 	pid_t    pid;                  /* of the owner's process, which exports the memory */
+	int      pidfd;                /* of the same, readable when it has ended; -1: there is none */
+	unsigned awaited;              /* number of answers that the owner has not sent yet */
 	unsigned lanes;                /* number of lanes: one more than there are devices */
 	int      lane[DEVICE_MAX + 1]; /* for orders (serve.h) */
 	bool     crashed;              /* the owner has ended otherwise than the broker asked it to */
@@ -40,8 +42,16 @@ extern const struct owner_place owner_process;
  */
 int owner_link_start(struct owner_link *link, const struct owner_setup *setup, struct owner_facts *facts);
 
-/* The last step of owner_link_start(): makes `count` lanes. */
+/*
+ * The steps of owner_link_start(), for a loop that does not wait: sends the setup, then makes `count` lanes, as many as
+ * there were before and one, then receives answers when link->sock can be read. Return 0 or a negative errno with the
+ * error message set.
+ */
+int owner_link_setup(struct owner_link *link, const struct owner_setup *setup);
 int owner_link_lanes(struct owner_link *link, unsigned count);
+
+/* Returns 0 and *facts when all answers have come; -EAGAIN: not yet. */
+int owner_link_answer(struct owner_link *link, struct owner_facts *facts);
 
 /*
  * Ends the broker's side of all sockets and closes them, and waits until the owner has carried out all orders and ended

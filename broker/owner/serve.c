@@ -38,7 +38,10 @@ static void *server_main(void *argument)
 	do {
 		if (packet_receive(server->sock, &order, sizeof order, &fd, 0))
 			break;
-		owner_carry_out(&server->owner, &order, &outcome);
+		owner_carry_out(&server->owner, &order, fd, &outcome);
+		if (fd >= 0)
+			close(fd);
+		explicit_bzero(&order.handle, sizeof order.handle);
 	} while (answer_order(server, &order, &outcome));
 	/* an order without an answer would be waited for: the broker takes this for the owner's end */
 	shutdown(server->sock, SHUT_RDWR);

@@ -105,9 +105,10 @@ static void clean_done(struct job *job)
 	struct broker *broker = job->context;
 
 	CRASH_POINT(clean_done);
-	if (job->outcome.error)
+	/* -ENOENT: the memory has ended with its owner, as an event has told */
+	if (job->outcome.error && job->outcome.error != -ENOENT)
 		pool_device_failed(broker, job, "zero", ", which are used no more");
-	else
+	if (!job->outcome.error)
 		broker->counters.ranges_cleaned++;
 	broker_changed(broker);
 	memory_cleaned(broker->memory, job->subject, job->range, job->outcome.error);

@@ -56,7 +56,7 @@ struct run {
 	struct witness     witness;
 	bool               stopped;  /* a signal that ends all workers was received */
 	bool               ended;    /* begin_end() was called, or the run is orphaned */
-	bool               orphaned; /* the owner of the device memory has ended before the broker */
+	bool               orphaned; /* no other owner of the device memory starts */
 };
 
 /* ---- the private socket ---- */
@@ -251,8 +251,8 @@ static void on_owner_lost(void *context)
 	struct run *run = context;
 
 	if (!run->failed)
-		log_say("the process that owns the device memory has ended, and no memory can be made or freed "
-			"without it: ending the workers");
+		log_say("the process that owns the device memory has ended, and no other one starts: ending the "
+			"workers");
 	run->failed = run->orphaned = run->stopped = run->ended = true; /* no drain: it would never end */
 	children_end(&run->children);
 	end_if_done(run);
@@ -268,7 +268,7 @@ static int place_workers(struct run *run)
 		.map = run->options.map, .workers = run->options.workers, .hint = on_unbound, .context = run
 	};
 	if (run->options.bind == BIND_DEVICE)
-		error = placement_open(&run->placement, &run->core.facts);
+		error = placement_open(&run->placement, &run->core.devices.facts);
 	for (unsigned rank = 0; rank < run->children.count && !error; rank++)
 		if (run->children.child[rank].pid) /* pid 0: the worker has ended already */
 			error = place_worker(run, rank, run->children.child[rank].pid);

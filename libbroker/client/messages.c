@@ -183,10 +183,21 @@ static int mapping_make(struct gpub_client *client, const struct wire_grant *gra
 	return error;
 }
 
+/*
+ * Whether the memory of the GRANT, which the handle alone opens, may have ended with its owner before it was opened:
+ * the buffer has lost its name. Then the acquirer asks again. grant: one that grant_check() found good.
+ */
+static bool has_ended(const struct gpub_client *client, const struct wire_grant *grant)
+{
+	return !export_of(grant->exported)->by_descriptor &&
+	       atomic_load(&client->board.words[grant->buffer]) != BOARD_WORD(grant->serial, BOARD_LIVE);
+}
+
 static void on_new_mapping(struct gpub_client *client, const struct wire_grant *grant, struct record *record, int error,
 			   struct timeline_map *timeline)
 {
 	struct mapping *mapping = NULL;
+	bool prepared = !error;
 
 	if (!error)
 		error = mapping_make(client, grant, record, timeline, &mapping);
@@ -197,7 +208,7 @@ static void on_new_mapping(struct gpub_client *client, const struct wire_grant *
 		mapping_give_back(client, mapping);
 	else
 		call_closed(client, grant->mapping);
-	record_refuse(client, record, error);
+	record_refuse(client, record, prepared && has_ended(client, grant) ? -EAGAIN : error);
 }
 
 /*

@@ -131,6 +131,7 @@ static const struct device cuda_table = {
 	.count = cuda_count,
 	.info = cuda_info,
 	.allocate = cuda_allocate,
+	.adopt = cuda_adopt,
 	.room = cuda_room,
 	.zero = cuda_zero,
 	.export_handle = cuda_export_handle,

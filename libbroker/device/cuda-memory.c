@@ -52,6 +52,13 @@ int cuda_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
 	}
 }
 
+int cuda_adopt(int ordinal, const struct device_memory *memory, void **ptr)
+{
+	if (!memory->export->by_descriptor)
+		return error_set(-ENOTSUP, "memory of CUDA IPC cannot be taken over from an owner that has ended");
+	return cuda_vmm_adopt(ordinal, memory, ptr);
+}
+
 /*
  * Stores the device's private stream, on which memory is zeroed, and makes it at the first use. Call it in the device's
  * context. The stream is non-blocking, so that it does not wait for work on the legacy stream.

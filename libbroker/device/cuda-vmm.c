@@ -260,6 +260,26 @@ int cuda_vmm_make_writable(int ordinal, void *base)
 	return rc;
 }
 
+/* ---- importing, by clients and by an owner that takes memory over ---- */
+
+static int import_failed(CUresult result, int ordinal)
+{
+	if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED)
+		return error_set(-ENODEV,
+				 "opening a buffer on device %d failed: the device cannot reach the buffer's device, "
+				 "or this process's driver does not know the descriptor",
+				 ordinal);
+	return cuda_error(result, "opening a buffer on device %d", ordinal);
+}
+
+static int memory_import(int ordinal, int descriptor, CUmemGenericAllocationHandle *memory)
+{
+	CUresult result = cuda.MemImportFromShareableHandle(memory, (void *)(intptr_t)descriptor,
+							    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+
+	return result == CUDA_SUCCESS ? 0 : import_failed(result, ordinal);
+}
+
 /* ---- the owner's half ---- */
 
 static int memory_create(int ordinal, uint64_t size, CUmemGenericAllocationHandle *memory)
@@ -356,6 +376,32 @@ release:
 	return rc;
 }
 
+/* An import cannot be exported again (docs/facts.md), so clients get copies of the descriptor that came. */
+int cuda_vmm_adopt(int ordinal, const struct device_memory *adopted, void **ptr)
+{
+	CUmemGenericAllocationHandle memory;
+	struct range                 range = { 0 };
+	int                          rc;
+	CUDA_SCOPE(scope);
+
+	rc = cuda_enter(&scope, ordinal);
+	if (!rc)
+		rc = memory_import(ordinal, adopted->descriptor, &memory);
+	if (rc)
+		return rc;
+	range.descriptor = fcntl(adopted->descriptor, F_DUPFD_CLOEXEC, 0);
+	if (range.descriptor < 0)
+		rc = error_set(-errno, "no descriptor is left for memory of device %d: raise ulimit -n", ordinal);
+	if (!rc)
+		rc = memory_map(memory, adopted->size, ordinal, true, &range);
+	(void)cuda.MemRelease(memory);
+	if (!rc)
+		*ptr = range.base;
+	else if (range.descriptor >= 0)
+		close(range.descriptor);
+	return rc;
+}
+
 /* Makes a random number the handle, which only identifies the memory. The descriptor opens the memory. */
 int cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor)
 {
@@ -370,24 +416,6 @@ int cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor)
 }
 
 /* ---- the importer's half ---- */
-
-static int import_failed(CUresult result, int ordinal)
-{
-	if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED)
-		return error_set(-ENODEV,
-				 "opening a buffer on device %d failed: the device cannot reach the buffer's device, "
-				 "or this process's driver does not know the descriptor",
-				 ordinal);
-	return cuda_error(result, "opening a buffer on device %d", ordinal);
-}
-
-static int memory_import(int ordinal, int descriptor, CUmemGenericAllocationHandle *memory)
-{
-	CUresult result = cuda.MemImportFromShareableHandle(memory, (void *)(intptr_t)descriptor,
-							    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-
-	return result == CUDA_SUCCESS ? 0 : import_failed(result, ordinal);
-}
 
 static int import_map(int ordinal, const struct device_memory *import, void **ptr)
 {

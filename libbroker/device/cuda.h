@@ -213,6 +213,7 @@ static inline CUdeviceptr cuda_address(const void *ptr)
 
 /* The functions of struct device that are in cuda-memory.c. */
 int cuda_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr);
+int cuda_adopt(int ordinal, const struct device_memory *memory, void **ptr);
 int cuda_zero(int ordinal, void *ptr, uint64_t size);
 int cuda_export_handle(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);
 int cuda_release(int ordinal, void *ptr);
@@ -228,6 +229,7 @@ void cuda_pages_renew(int ordinal, CUcontext primary);
 
 /* The functions of cuda-vmm.c, for memory that is exported by a descriptor. size: bytes, a multiple of the granule. */
 int  cuda_vmm_allocate(int ordinal, uint64_t size, void **ptr);
+int  cuda_vmm_adopt(int ordinal, const struct device_memory *adopted, void **ptr);
 int  cuda_vmm_export(void *base, struct device_handle *handle, int *descriptor);
 int  cuda_vmm_map(int ordinal, const struct device_memory *import, void **ptr);
 int  cuda_vmm_extend(int ordinal, void *base, uint64_t offset, int descriptor, uint64_t size);

@@ -123,6 +123,12 @@ struct device {
 	 * little memory. -ENOTSUP: the device cannot export memory in this way.
 	 */
 	int (*allocate)(int ordinal, uint64_t size, unsigned exported, void **ptr);
+	/*
+	 * Takes over memory whose export came by a descriptor from the owner before, which has ended: it is this
+	 * owner's as if allocate() had made it. memory: handle, export, descriptor and size; the rest is unused.
+	 * -ENOTSUP: the memory did not come by a descriptor.
+	 */
+	int (*adopt)(int ordinal, const struct device_memory *memory, void **ptr);
 	int (*room)(int ordinal, uint64_t *bytes);               /* stores the number of the device's free bytes */
 	int (*zero)(int ordinal, void *ptr, uint64_t size);      /* zeroes memory; returns when it is zeroed */
 	/* Stores an allocation's handle, and its descriptor, which the device closes in release(); -1: it has none. */

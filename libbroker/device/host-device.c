@@ -295,6 +295,7 @@ const struct device device_host = {
 	.count = count,
 	.info = info,
 	.allocate = host_allocate,
+	.adopt = host_adopt,
 	.room = host_room,
 	.zero = host_zero,
 	.export_handle = host_export,

@@ -25,7 +25,7 @@ static const char *const call_names[HOST_CALLS] = {
 	[HOST_CLOSE] = "close",	      [HOST_REGISTER] = "register", [HOST_STREAM] = "stream",
 	[HOST_WRITE] = "write",	      [HOST_WAIT] = "wait",	    [HOST_SYNC] = "sync",
 	[HOST_COPY] = "copy",	      [HOST_LAUNCH] = "launch",	    [HOST_MODULE] = "module",
-	[HOST_GONE] = "gone",	      [HOST_UNREGISTER] = "unregister",
+	[HOST_GONE] = "gone",	      [HOST_UNREGISTER] = "unregister", [HOST_ADOPT] = "adopt",
 };
 
 /*

@@ -80,60 +80,123 @@ static bool quarantine_flush(void)
 	return freed;
 }
 
-static int allocation_make(struct host_region *region)
+/* Reserves addresses for a region that has its object, and enters it in the table. */
+static int region_enter(struct host_region *region)
+{
+	int rc = host_addresses_reserve(region->size, &region->base);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&host_state.lock);
+	rc = host_region_add(region);
+	pthread_mutex_unlock(&host_state.lock);
+	return rc;
+}
+
+static int allocation_make(struct host_region *region, const void *context)
 {
 	int rc;
 
+	(void)context;
 	do
 		rc = host_object_create(region);
 	while (rc == -ENOSPC && quarantine_flush());
 	if (rc)
 		return rc;
-	rc = host_addresses_reserve(region->size, &region->base);
+	rc = host_quarantine_fill(region, FRESH_BYTE);
 	if (!rc)
-		rc = host_quarantine_fill(region, FRESH_BYTE);
-	pthread_mutex_lock(&host_state.lock);
-	if (!rc)
-		rc = host_region_add(region);
-	pthread_mutex_unlock(&host_state.lock);
+		rc = region_enter(region);
 	if (rc)
 		host_object_unlink(region);
 	return rc;
 }
 
-int host_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
+/* An open file of its own, as an importer gets it, has the flock that release() asks for. */
+static int adoption_make(struct host_region *region, const void *context)
+{
+	const struct device_memory *memory = context;
+	int fd = host_object_open(&memory->handle, memory->descriptor);
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	owned_fd_take(&region->file, fd);
+	region->handle = memory->handle;
+	region->descriptor = fcntl(memory->descriptor, F_DUPFD_CLOEXEC, 0);
+	if (region->descriptor < 0)
+		return error_set(-errno, "no descriptor is left for memory of host device %u: raise ulimit -n",
+				 region->device);
+	if (fstat(fd, &st) || (uint64_t)st.st_size != region->size)
+		return error_set(-EINVAL, "the memory has another size than %llu bytes",
+				 (unsigned long long)region->size);
+	return region_enter(region);
+}
+
+static void refund(unsigned device, uint64_t size)
+{
+	pthread_mutex_lock(&host_state.lock);
+	used[device] -= size;
+	pthread_mutex_unlock(&host_state.lock);
+}
+
+/*
+ * Charges the device for `size` bytes, and has make() fill in a region for them, with the export. Stores the region's
+ * first address in *ptr.
+ */
+static int region_make(unsigned device, uint64_t size, const struct export *export,
+		       int (*make)(struct host_region *region, const void *context), const void *context, void **ptr)
 {
 	struct host_region *region;
+	int rc = charge(device, size);
+
+	if (rc)
+		return rc;
+	region = host_region_new(HOST_ALLOCATION, device, size);
+	if (region) {
+		region->export = export;
+		region->writable = true;
+		rc = make(region, context);
+		if (!rc)
+			*ptr = region->base;
+		else
+			host_region_destroy(region);
+	} else {
+		rc = -ENOMEM;
+	}
+	if (rc)
+		refund(device, size);
+	return rc;
+}
+
+static int size_check(uint64_t size)
+{
+	return size && size % HOST_GRANULE == 0 ?
+		       0 : error_set(-EINVAL, "%llu bytes are not whole granules of %u", (unsigned long long)size,
+				     HOST_GRANULE);
+}
+
+int host_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr)
+{
 	int rc, device = host_enter_device(HOST_ALLOCATE, ordinal);
 
 	if (device < 0)
 		return device;
 	owner_check("an allocation");
-	if (!size || size % HOST_GRANULE)
-		return error_set(-EINVAL, "%llu bytes are not whole granules of %u", (unsigned long long)size,
-				 HOST_GRANULE);
-	rc = charge((unsigned)device, size);
-	if (rc)
-		return rc;
-	region = host_region_new(HOST_ALLOCATION, (unsigned)device, size);
-	if (!region) {
-		rc = -ENOMEM;
-		goto refund;
-	}
-	region->export = export_of(exported);
-	region->writable = true;
-	rc = allocation_make(region);
-	if (rc)
-		goto refund;
-	*ptr = region->base;
-	return 0;
-refund:
-	if (region)
-		host_region_destroy(region);
-	pthread_mutex_lock(&host_state.lock);
-	used[device] -= size;
-	pthread_mutex_unlock(&host_state.lock);
-	return rc;
+	rc = size_check(size);
+	return rc ? rc : region_make((unsigned)device, size, export_of(exported), allocation_make, NULL, ptr);
+}
+
+int host_adopt(int ordinal, const struct device_memory *memory, void **ptr)
+{
+	int rc, device = host_enter_device(HOST_ADOPT, ordinal);
+
+	if (device < 0)
+		return device;
+	owner_check("an adoption");
+	if (!memory->export->by_descriptor)
+		return error_set(-ENOTSUP, "memory that is opened by its handle alone ends with its owner");
+	rc = size_check(memory->size);
+	return rc ? rc : region_make((unsigned)device, memory->size, memory->export, adoption_make, memory, ptr);
 }
 
 /* Stores the device's allocation that contains ptr. -EINVAL: no allocation does. Call it under host_state.lock. */

@@ -9,8 +9,10 @@
 
 #include "common/export.h"
 #include "common/handle.h"
+#include "device.h"
 
 int host_allocate(int ordinal, uint64_t size, unsigned exported, void **ptr);
+int host_adopt(int ordinal, const struct device_memory *memory, void **ptr);
 int host_room(int ordinal, uint64_t *bytes);
 int host_zero(int ordinal, void *ptr, uint64_t size);
 int host_export(int ordinal, void *ptr, struct device_handle *handle, int *descriptor);

@@ -95,6 +95,7 @@ void host_check_quarantine(void);
 enum host_call {
 	HOST_OTHER, /* all other calls, for which no failure can be injected */
 	HOST_ALLOCATE,
+	HOST_ADOPT,
 	HOST_ZERO,
 	HOST_EXPORT,
 	HOST_RELEASE,

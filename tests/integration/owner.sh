@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# owner.sh - the two processes of a broker: the broker's own has no device and no device memory, the owner's has nothing else; how
-# each ends with the other; and that the next broker of the name can start at once.
+# owner.sh - the two processes of a broker: the broker's own has no device and no device memory, the owner's has nothing else; what
+# becomes of memory and workers when the owner is killed, and of the owner when the broker is; and that the next broker of the name
+# can start at once.
 # shellcheck disable=SC2016,SC2034,SC2119 # what a check evaluates expands then, not before; configure takes lines or none
 set -u
 # shellcheck source=tests/tap.sh
@@ -136,41 +137,102 @@ again() {
 check "a broker that is killed takes its owner along, and the next one starts at once, 20 times" again
 rm -rf /dev/shm/gpubroker."$name"*
 
-# ---- the owner is killed ----
+# ---- the owner is killed, and another one starts ----
 
+# starts_another: kills the owner; true when another one serves
+starts_another() {
+	local before=$owner
+	kill -KILL "$owner"
+	soon is_another "$before" && soon eval '[ "$(grep -c "owns the device memory now" err)" = '"$((${1:-1}))"' ]'
+}
+is_another() {
+	owner=$(owner_of "$broker")
+	[ -n "$owner" ] && [ "$owner" != "$1" ]
+}
+head -c 100000 /dev/urandom >data
+
+export GPUBROKER_EXPORT=vmm
 start
 owner=$(owner_of "$broker")
-timeout 30 "$ctl" create memory 64K >said 2>&1
+timeout 30 "$ctl" load memory data >said 2>&1
+timeout 30 "$ctl" load unmapped data >said 2>&1
 holds memory
-kill -KILL "$owner"
-check "a broker whose owner is killed ends with status 1" ended 1
-check "and says why, and what to do" grep -q 'the process that owns the device memory has ended.*start brokerd again' err
-check "the event is in its log" grep -q "the process that owns the device memory (pid $owner) has ended before the broker" err
+check "vmm: another owner starts" starts_another
+check "the buffers have their names and bytes" eval 'for buffer in memory unmapped; do
+	timeout 30 "$ctl" save $buffer saved && cmp saved data || return 1; done'
+check "one can be created and drained" eval 'timeout 30 "$ctl" create new 64K && timeout 30 "$ctl" drain new'
+check "one that was there can be drained" timeout 30 "$ctl" drain unmapped
+check "the next owner is replaced, too" starts_another 2
+check "the new owner has the memory, the broker maps none" eval 'opens "$owner" | grep -qE "$device_files" && ! maps "$broker" | grep -E "$device_files" >&2'
 touch end
-wait
+wait "$(jobs -p | tail -n 1)" 2>/dev/null
 rm -f held end
-check "the next one starts" start
-stops TERM 0
+check "and all memory is freed" stops TERM 0
 
-# run_loses_owner COMMAND...: broker-run with two workers, whose owner is killed when each has made a file inside/ready-RANK
-run_loses_owner() {
-	rm -rf inside
-	mkdir inside
-	timeout -k 5 60 "$run" --device host --name "$name-run" -n 2 -b shared=64K -- "$@" >out 2>err </dev/null &
-	runner=$!
-	soon test -e inside/ready-0 -a -e inside/ready-1 || return 1
-	kill -KILL "$(owner_of "$(parent "$(cat inside/ready-0)")")"
-	wait "$runner"
-	[ $? = 125 ] && grep -q "the process that owns the device memory has ended" err
-}
-export client
-check "broker-run then ends its workers, and exits with 125" run_loses_owner \
-	sh -c 'echo $$ >inside/ready-$GPUBROKER_RANK; exec sleep 50'
-check "also workers that map memory" run_loses_owner \
-	sh -c 'echo $$ >inside/ready.new-$GPUBROKER_RANK; "$client" acquire shared mark inside/held-$GPUBROKER_RANK wait end &
-		while [ ! -e inside/held-$GPUBROKER_RANK ]; do sleep 0.05; done; mv inside/ready.new-$GPUBROKER_RANK inside/ready-$GPUBROKER_RANK; wait'
+export GPUBROKER_EXPORT=ipc
+start
+owner=$(owner_of "$broker")
+timeout 30 "$ctl" load memory data >said 2>&1
+timeout 30 "$ctl" load --reserve 1M grows data >said 2>&1
+"$client" acquire memory mark held wait end >held.out 2>&1 </dev/null &
+holder=$!
+soon test -e held
+check "ipc: another owner starts" starts_another
+check "memory of CUDA IPC has lost its name, with an event" eval '! timeout 30 "$ctl" save memory saved 2>said && grep -q "there is no buffer" said &&
+	grep -q "'"'memory' was unlinked because the process that owned its memory has ended"'" err'
+check "memory that may grow has not" eval 'timeout 30 "$ctl" save grows saved && cmp saved data'
+check "whoever holds a buffer without a name is still served" eval 'timeout 30 "$ctl" create memory 4K && "$ctl" sessions | grep -q status-client'
 touch end
-check "and waits for one that ends in its own time" run_loses_owner \
-	sh -c 'trap "sleep 0.5; touch inside/late; exit 3" TERM; echo $$ >inside/ready-$GPUBROKER_RANK; while :; do sleep 0.1; done'
-check "which had that time" test -e inside/late
+wait "$holder" 2>/dev/null
+rm -f held end
+check "and all memory is freed, also what ended" stops TERM 0
+unset GPUBROKER_EXPORT
+
+for export in vmm ipc; do
+	work_on() {
+		local child code n=0
+		GPUBROKER_EXPORT=$export GPUB_HOST_MEMORY=1G timeout -k 5 100 "$run" --device host --name "$name-$export" -n 4 -- \
+			"${client%/*}/owner-kills" 2 "$@" >out 2>err </dev/null &
+		runner=$!
+		# not in the broker's last moments: an owner that is killed there ends badly, and the exit status tells
+		while kill -0 "$runner" 2>/dev/null && ! grep -q deeds out; do
+			child=$(owner_of "$(pgrep -P "$runner" -x broker-run)" 2>/dev/null)
+			[ -z "$child" ] || ! kill -KILL "$child" || n=$((n + 1))
+			sleep "0.0$((RANDOM % 9))"
+		done 2>/dev/null
+		wait "$runner"
+		code=$?
+		echo "# $n kills"
+		[ "$code" = 0 ] && [ "$n" -ge 5 ] && grep -q "balanced" err && ! grep -q "NOT BALANCED" err
+	}
+	if [ $export = ipc ]; then
+		check "ipc: four workers do everything, and the owner is killed again and again: only names are lost" work_on ends
+	else
+		check "vmm: four workers do everything, and the owner is killed again and again: they notice nothing" work_on
+	fi
+done
+
+# ---- no other owner starts ----
+
+no_other() {
+	start || return 1
+	owner=$(owner_of "$broker")
+	kill -STOP "$broker"
+	kill -KILL "$owner"
+	soon is_gone "$owner"
+	# the name of its memory is somebody else's by then
+	rm -rf "/dev/shm/gpubroker.$name.mem"
+	mkdir "/dev/shm/gpubroker.$name.mem"
+	flock "/dev/shm/gpubroker.$name.mem" sleep 20 &
+	locker=$!
+	sleep 0.2
+	kill -CONT "$broker"
+	ended 1
+}
+check "a broker that gets no other owner ends with status 1" no_other
+kill "$locker" 2>/dev/null
+rm -rf "/dev/shm/gpubroker.$name.mem"
+check "and says why, and what to do" grep -q 'the process that owns the device memory has ended.*start brokerd again' err
+check "the next broker starts" start
+stops TERM 0
 plan

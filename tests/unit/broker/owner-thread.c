@@ -2,6 +2,8 @@
 /* owner-thread.c - see owner-thread.h */
 #include "owner-thread.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "common/thread.h"
@@ -61,6 +63,7 @@ const struct owner_place owner_thread = { begin, end };
 
 int owner_thread_begin_with(struct owner_link *link, const struct device *device, unsigned devices)
 {
+	struct owner_facts facts;
 	int error;
 
 	owner_thread_service = (struct service){ .device = device };
@@ -68,6 +71,8 @@ int owner_thread_begin_with(struct owner_link *link, const struct device *device
 	if (error)
 		return error;
 	error = owner_link_lanes(link, devices + 1);
+	while (!error && (error = owner_link_answer(link, &facts)) == -EAGAIN)
+		error = poll(NULL, 0, 1);
 	if (error)
 		end(link);
 	return error;

@@ -50,8 +50,8 @@ static int setup(void **state)
 	broker_join(&broker, &parts);
 	parts.pool.usages = &parts.memory.usages;
 	broker.base = event_base_new();
-	return !broker.base || owner_thread_begin_with(&parts.owner, &fake, 2) ||
-	       jobs_start(broker.jobs, broker.base, parts.owner.lane, parts.owner.lanes, lost, NULL);
+	return !broker.base || owner_thread_begin_with(&parts.devices.owner, &fake, 2) ||
+	       jobs_start(broker.jobs, broker.base, parts.devices.owner.lane, parts.devices.owner.lanes, lost, NULL);
 }
 
 /* No test leaves anybody in a queue. */
@@ -59,7 +59,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	jobs_stop(broker.jobs);
-	owner_thread.end(&parts.owner);
+	owner_thread.end(&parts.devices.owner);
 	tracking_deinit(broker.tracking);
 	event_base_free(broker.base);
 	return broker.waiting->count || broker.creates->by_key || broker.waiting->waiters ||

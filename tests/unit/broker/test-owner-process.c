@@ -88,6 +88,7 @@ static void test_one_that_dies_between_lanes(void **state)
 	(void)state;
 	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
 	kill(owner.pid, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)owner.pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
 	assert_int_equal(owner_link_lanes(&owner, owner.lanes + 1), -ECONNRESET);
 	assert_int_equal(owner.lanes, 3);
 }

@@ -42,6 +42,16 @@ static int fake_allocate(int ordinal, uint64_t size, unsigned exported, void **p
 	return called(ordinal, "allocate");
 }
 
+static struct device_memory adopted;
+static int adopted_by = -1; /* the descriptor that comes beside an order */
+
+static int fake_adopt(int ordinal, const struct device_memory *what, void **ptr)
+{
+	adopted = *what;
+	*ptr = memory + 16 * made++;
+	return called(ordinal, "adopt");
+}
+
 static const char *zeroed; /* address of what was zeroed last */
 static uint64_t zeroed_bytes;
 
@@ -80,6 +90,7 @@ static int fake_gone(pid_t pid, bool mps)
 }
 
 static const struct device fake = { .allocate = fake_allocate,
+				    .adopt = fake_adopt,
 				    .zero = fake_zero,
 				    .export_handle = fake_export,
 				    .release = fake_release,
@@ -113,7 +124,7 @@ static int ordered(struct order order)
 	order.device = DEVICE;
 	*story = 0;
 	memset(&outcome, 0xee, sizeof outcome);
-	owner_carry_out(&owner, &order, &outcome);
+	owner_carry_out(&owner, &order, adopted_by, &outcome);
 	assert_true(!outcome.error == !*outcome.text);
 	return outcome.error;
 }
@@ -157,6 +168,42 @@ static void test_memory_is_known_by_its_number(void **state)
 	assert_ptr_equal(released, memory);
 	assert_int_equal(zero(UINT64_MAX, 0, 1), 0);
 	assert_ptr_equal(zeroed, memory + 16);
+}
+
+static int adopt(uint64_t number)
+{
+	int error;
+
+	adopted_by = 17;
+	error = ordered((struct order){ .kind = ORDER_ADOPT,
+					.memory = number,
+					.size = SIZE,
+					.exported = EXPORT_VMM,
+					.handle.bytes = { 3 } });
+	adopted_by = -1;
+	return error;
+}
+
+/* As if it had made it: it is not zeroed and not exported again. */
+static void test_memory_of_an_owner_before_is_taken_over(void **state)
+{
+	(void)state;
+	assert_int_equal(adopt(9), 0);
+	assert_string_equal(story, "adopt ");
+	assert_int_equal(adopted.descriptor, 17);
+	assert_int_equal(adopted.size, SIZE);
+	assert_int_equal(adopted.handle.bytes[0], 3);
+	assert_ptr_equal(adopted.export, export_of(EXPORT_VMM));
+	assert_int_equal(zero(9, 3, 5), 0);
+	assert_ptr_equal(zeroed, memory + 3);
+	assert_int_equal(release(9), 0);
+	assert_ptr_equal(released, memory);
+	failing = "adopt";
+	assert_int_equal(adopt(10), -EIO);
+	assert_null(owner.memory);
+	fail_after(0);
+	assert_int_equal(adopt(10), -ENOBUFS);
+	assert_true(fail_ended());
 }
 
 static void test_an_unknown_number_does_not_reach_the_device(void **state)
@@ -247,6 +294,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(invariant_6_memory_is_zeroed_before_it_is_exported),
 		ON(test_memory_is_known_by_its_number),
+		ON(test_memory_of_an_owner_before_is_taken_over),
 		ON(test_an_unknown_number_does_not_reach_the_device),
 		ON(test_a_failed_release_forgets_the_memory),
 		ON(test_what_fails_leaves_no_memory),

@@ -39,6 +39,7 @@ static unsigned memory_descriptors(void)
 	char path[300], target[64];
 	unsigned count = 0;
 
+	assert_non_null(fds);
 	while ((entry = readdir(fds))) {
 		ssize_t length;
 
@@ -90,6 +91,52 @@ static void test_one_exported_descriptor_stays_open(void **state)
 	assert_int_equal(memory_descriptors(), 1);
 }
 
+static struct device_memory exported(void *memory)
+{
+	struct device_memory export = { .export = export_of(EXPORT_VMM), .size = SIZE };
+
+	assert_int_equal(device->export_handle(0, memory, &export.handle, &export.descriptor), 0);
+	return export;
+}
+
+/* The new owner keeps a descriptor of its own, of which clients get copies, until it releases the memory. */
+static void test_memory_is_taken_over_by_its_descriptor(void **state)
+{
+	void *made = allocated(0), *adopted = NULL;
+	struct device_memory memory = exported(made), again;
+	unsigned before = memory_descriptors();
+
+	(void)state;
+	assert_int_equal(device->adopt(0, &memory, &adopted), 0);
+	assert_ptr_not_equal(adopted, made);
+	assert_int_equal(memory_descriptors(), before + 2); /* its own, and that of the fake driver's mapping */
+	assert_int_equal(device->zero(0, adopted, SIZE), 0);
+	again = exported(adopted);
+	assert_int_not_equal(again.descriptor, memory.descriptor);
+	assert_int_equal(device->release(0, made), 0);
+	assert_int_equal(device->release(0, adopted), 0);
+	assert_int_equal(memory_descriptors(), before - 2);
+}
+
+static void test_memory_that_cannot_be_taken_over_leaves_nothing(void **state)
+{
+	void *made = allocated(0), *adopted = NULL;
+	struct device_memory memory = exported(made);
+	unsigned before = memory_descriptors();
+
+	(void)state;
+	fake_cuda_order("devices=2 version=13000 cuMemImportFromShareableHandle=1*1");
+	assert_true(device->adopt(0, &memory, &adopted) < 0);
+	fake_cuda_order("devices=2 version=13000 cuMemMap=2*1");
+	assert_true(device->adopt(0, &memory, &adopted) < 0);
+	fake_cuda_order("devices=2 version=13000");
+	memory.export = export_of(EXPORT_IPC);
+	assert_int_equal(device->adopt(0, &memory, &adopted), -ENOTSUP);
+	assert_null(adopted);
+	assert_int_equal(memory_descriptors(), before);
+	assert_int_equal(device->release(0, made), 0);
+}
+
 /* A kind that is in the table and not in the device must not become another kind's memory. */
 static void test_memory_of_another_kind_of_export_is_refused(void **state)
 {
@@ -105,6 +152,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_is_made_also_without_the_piece_that_stays),
 		cmocka_unit_test(test_one_exported_descriptor_stays_open),
+		cmocka_unit_test(test_memory_is_taken_over_by_its_descriptor),
+		cmocka_unit_test(test_memory_that_cannot_be_taken_over_leaves_nothing),
 		cmocka_unit_test(test_memory_of_another_kind_of_export_is_refused),
 	};
 

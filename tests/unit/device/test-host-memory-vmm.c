@@ -96,6 +96,77 @@ static void test_each_open_maps_anew(void **state)
 	expect_clean(scenario_opens);
 }
 
+static struct device_memory exported(const struct memory *memory)
+{
+	return (struct device_memory){ .handle = memory->handle,
+				       .export = export_of(EXPORT_VMM),
+				       .descriptor = memory->descriptor,
+				       .size = BLOCK };
+}
+
+/* Counts at once, has the bytes that were there, and is another memory for its release: the owner before has ended. */
+static void scenario_adoption(void)
+{
+	struct memory memory, taken;
+	struct device_memory import;
+	uint64_t before, room;
+	uint8_t *mapped;
+
+	start(true, 1);
+	CHECK(!device->room(0, &before));
+	memory = make();
+	mapped = mapped_at(&memory, 0, true, NULL);
+	mapped[3] = 7;
+	import = exported(&memory);
+	CHECK(!device->adopt(0, &import, &taken.ptr) && taken.ptr != memory.ptr);
+	CHECK(!device->room(0, &room) && room == before - 2 * BLOCK);
+	CHECK(!device->export_handle(0, taken.ptr, &taken.handle, &taken.descriptor));
+	CHECK(!memcmp(&taken.handle, &memory.handle, sizeof taken.handle) && taken.descriptor != memory.descriptor);
+	CHECK(!device->zero(0, taken.ptr, BLOCK) && !mapped[3] && !device->unmap(0, mapped));
+	CHECK(!device->release(0, taken.ptr));
+	import.descriptor = memory.descriptor; /* the object is released, whoever has it */
+	CHECK(device->adopt(0, &import, &taken.ptr) == -ENOENT);
+}
+
+static void test_memory_is_taken_over_by_its_descriptor(void **state)
+{
+	(void)state;
+	expect_clean(scenario_adoption);
+}
+
+static void scenario_no_adoption(void)
+{
+	struct memory one, two;
+	struct device_memory import;
+	uint64_t before, room;
+	void *ptr = NULL;
+
+	start(true, 1);
+	one = make();
+	two = make();
+	CHECK(!device->room(0, &before));
+	import = exported(&one);
+	import.size = 2 * BLOCK;
+	CHECK(device->adopt(0, &import, &ptr) == -EINVAL);
+	import.size = BLOCK + 1;
+	CHECK(device->adopt(0, &import, &ptr) == -EINVAL);
+	import = exported(&one);
+	import.descriptor = two.descriptor;
+	CHECK(device->adopt(0, &import, &ptr) == -EINVAL);
+	import.export = export_of(EXPORT_IPC);
+	CHECK(device->adopt(0, &import, &ptr) == -ENOTSUP && !ptr);
+	host_fail_next(HOST_ADOPT, 1, EIO);
+	CHECK(device->adopt(0, &import, &ptr) == -EIO);
+	CHECK(!device->room(0, &room) && room == before);
+	CHECK(!device->release(0, one.ptr) && !device->release(0, two.ptr));
+}
+
+static void test_what_is_no_such_memory_is_not_taken_over(void **state)
+{
+	(void)state;
+	expect_clean(scenario_no_adoption);
+}
+
 static void scenario_binding(void)
 {
 	struct memory one, two;
@@ -426,6 +497,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_open_maps_anew),
+		cmocka_unit_test(test_memory_is_taken_over_by_its_descriptor),
+		cmocka_unit_test(test_what_is_no_such_memory_is_not_taken_over),
 		cmocka_unit_test(invariant_4_a_descriptor_is_its_handles),
 		cmocka_unit_test(invariant_3_nobody_resizes_it),
 		cmocka_unit_test(invariant_5_a_lock_on_it_keeps_nobody_out),

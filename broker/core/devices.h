@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * devices.h - the broker's side of the owner (owner/process.h): starts it, starts another one if it ends before the
+ * broker, and has it look after the names of its memory.
+ *
+ * What becomes of memory when its owner ends: memory that came by a descriptor stays as it is, because the broker has a
+ * descriptor of it, which the next owner takes over. All other memory ends with its owner: its buffers lose their
+ * names, processes that map it read on, and it is gone when they have closed it. Orders wait until the next owner has
+ * started, and everything else goes on meanwhile. Owns the owner. The loop never waits for it, but at the start and at
+ * the end of the broker.
+ */
+#ifndef GPUB_DEVICES_H
+#define GPUB_DEVICES_H
+
+#include <stdbool.h>
+
+#include <event2/event.h>
+
+#include "broker/base/event-kinds.h"
+#include "broker/owner/process.h"
+#include "common/error.h"
+
+struct broker;
+struct names;
+
+/* All zeros before devices_fork(). */
+struct devices {
+	const struct owner_place *place; /* where the owner runs */
+	struct owner_setup        setup;
+	struct owner_link         owner;
+	struct owner_facts        facts; /* what the devices are */
+	struct owner_facts        next;  /* what the next owner says of them */
+	struct event             *gone;  /* event: the owner that is to be replaced has ended; NULL: none is */
+	struct event             *begun; /* event: the next owner has sent an answer; NULL: none is starting */
+	struct event             *again; /* timer: the next owner is forked */
+	unsigned                  tries; /* owners that have ended one after the other without carrying out an order */
+	uint64_t                  answered; /* jobs.answered when the owner began to serve */
+	bool                      failed; /* no other owner is started */
+	/* called when no other owner is started; NULL: nothing is to be done */
+	void (*when_failed)(void *context);
+	void                     *context;
+	struct names             *names; /* that devices_look_at_names() has checked again */
+	/* what the owner said of the names of its memory */
+	struct {
+		bool asked;   /* an order is under way */
+		bool again;   /* the names were to be checked meanwhile */
+		int  result;  /* 1: names were made again; negative errno: they cannot be; 0: none is missing */
+		char text[ERROR_TEXT_MAX];
+	} memory_names;
+};
+
+/* Forks the owner. Called before this process has keys, clients or threads. 0 or a negative errno with the message. */
+int devices_fork(struct broker *broker, const struct owner_place *place);
+
+/*
+ * Has the owner start the devices, and sets broker->device. Returns 0, or a negative errno with the error message set,
+ * and then the owner has ended.
+ */
+int devices_start(struct broker *broker, const struct owner_setup *setup);
+
+/* Begins to send jobs, and to start another owner when one ends. Returns 0, or -ENOMEM with the error message set. */
+int devices_serve(struct broker *broker);
+
+/* Sends the orders that are left, and no further ones. */
+void devices_serve_end(struct broker *broker);
+
+/* Ends the owner, and waits for it. Does nothing if there is none. */
+void devices_end(struct broker *broker);
+
+/*
+ * Has the owner restore the names of the host device's memory, if somebody removed them; a names_look, which returns
+ * what the owner said last.
+ */
+int devices_look_at_names(void *broker, char text[EVENT_TEXT_MAX]);
+
+#endif

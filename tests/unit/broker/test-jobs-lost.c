@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-jobs-lost.c - what becomes of jobs when the owner ends: they wait for the next one, which adopts memory first
+ * and gets what was not answered again; or all fail.
+ *
+ * The test is the owner: it receives the orders of the lanes and answers them.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "broker/memory/jobs.h"
+#include "broker/owner/packet.h"
+
+#define LANES 2 /* of one device, and of questions */
+
+static struct event_base *base;
+static struct jobs jobs;
+static int brokers[LANES], owners[LANES];
+static unsigned losses, done_count;
+static struct job last; /* the job that was done last */
+
+static void lost(void *context)
+{
+	assert_ptr_equal(context, &jobs);
+	losses++;
+}
+
+static void owner_begins(void)
+{
+	int pair[2];
+
+	for (unsigned i = 0; i < LANES; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+		brokers[i] = pair[0];
+		owners[i] = pair[1];
+	}
+}
+
+static void pass(void)
+{
+	assert_true(event_base_loop(base, EVLOOP_NONBLOCK) >= 0);
+}
+
+static void owner_ends(void)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		close(owners[i]);
+	pass();
+	for (unsigned i = 0; i < LANES; i++)
+		close(brokers[i]);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	losses = done_count = 0;
+	base = event_base_new();
+	owner_begins();
+	return jobs_start(&jobs, base, brokers, LANES, lost, &jobs);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	jobs_stop(&jobs);
+	event_base_free(base);
+	return 0;
+}
+
+static void done(struct job *job)
+{
+	last = *job;
+	done_count++;
+	free(job);
+}
+
+static struct job *job_new(enum order_kind kind, uint64_t memory)
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	assert_non_null(job);
+	job->order = (struct order){ .kind = kind, .memory = memory };
+	job->done = done;
+	return job;
+}
+
+static void submit(enum order_kind kind, uint64_t memory)
+{
+	jobs_submit(&jobs, job_new(kind, memory));
+}
+
+/* Receives an order of that kind for that memory. Returns its number, and the descriptor that came beside it. */
+static uint64_t ordered(unsigned lane, enum order_kind kind, uint64_t memory, int *descriptor)
+{
+	struct order order;
+
+	assert_int_equal(packet_receive(owners[lane], &order, sizeof order, descriptor, MSG_DONTWAIT), 0);
+	assert_int_equal(order.kind, kind);
+	if (kind != ORDER_ALLOCATE)
+		assert_int_equal(order.memory, memory);
+	return order.number;
+}
+
+static void expect_nothing_ordered(unsigned lane)
+{
+	struct order order;
+	int descriptor;
+
+	assert_int_equal(packet_receive(owners[lane], &order, sizeof order, &descriptor, MSG_DONTWAIT), -EAGAIN);
+}
+
+static void answer(unsigned lane, uint64_t number, int error)
+{
+	const struct outcome outcome = { .number = number, .error = error, .descriptor = -1 };
+
+	assert_int_equal(packet_send(owners[lane], &outcome, sizeof outcome, -1, 0), 0);
+	pass();
+}
+
+static void next_owner(void)
+{
+	owner_begins();
+	assert_int_equal(jobs_resume(&jobs, brokers), 0);
+}
+
+/* In the order in which the owner before got them, and before what came later. Each with its number. */
+static void test_the_next_owner_gets_what_was_not_answered(void **state)
+{
+	uint64_t number[3];
+	int none;
+
+	(void)state;
+	submit(ORDER_ALLOCATE, 0);
+	submit(ORDER_RELEASE, 7);
+	submit(ORDER_GONE, 0);
+	number[0] = ordered(0, ORDER_ALLOCATE, 0, &none);
+	number[1] = ordered(0, ORDER_RELEASE, 7, &none);
+	number[2] = ordered(1, ORDER_GONE, 0, &none);
+	owner_ends();
+	assert_int_equal(losses, 1);
+	submit(ORDER_RELEASE, 8);
+	pass();
+	assert_int_equal(done_count, 0);
+	assert_int_equal(jobs.pending, 4);
+	next_owner();
+	assert_int_equal(ordered(0, ORDER_ALLOCATE, 0, &none), number[0]);
+	assert_int_equal(ordered(0, ORDER_RELEASE, 7, &none), number[1]);
+	ordered(0, ORDER_RELEASE, 8, &none);
+	assert_int_equal(ordered(1, ORDER_GONE, 0, &none), number[2]);
+	answer(1, number[2], -EBUSY);
+	assert_int_equal(last.outcome.error, -EBUSY);
+	assert_int_equal(jobs.pending, 3);
+}
+
+/* An answer that came before the end counts, also if the owner ended with orders that it had not read. */
+static void test_what_was_answered_is_not_asked_again(void **state)
+{
+	const struct outcome outcome = { .descriptor = -1, .number = 1 };
+	int none;
+
+	(void)state;
+	submit(ORDER_RELEASE, 7);
+	submit(ORDER_RELEASE, 8);
+	assert_int_equal(ordered(0, ORDER_RELEASE, 7, &none), 1);
+	assert_int_equal(packet_send(owners[0], &outcome, sizeof outcome, -1, 0), 0);
+	owner_ends();
+	assert_int_equal(done_count, 1);
+	assert_int_equal(last.order.memory, 7);
+	next_owner();
+	ordered(0, ORDER_RELEASE, 8, &none);
+	expect_nothing_ordered(0);
+}
+
+/* Memory that an owner does not know ended with an owner before: it is free. It cannot be zeroed. */
+static void test_memory_of_an_owner_that_ended_is_free(void **state)
+{
+	int none;
+
+	(void)state;
+	submit(ORDER_RELEASE, 7);
+	answer(0, ordered(0, ORDER_RELEASE, 7, &none), -ENOENT);
+	assert_int_equal(last.outcome.error, 0);
+	submit(ORDER_ZERO, 7);
+	answer(0, ordered(0, ORDER_ZERO, 7, &none), -ENOENT);
+	assert_int_equal(last.outcome.error, -ENOENT);
+}
+
+static void adopt(uint64_t memory)
+{
+	assert_int_equal(jobs_adopt(&jobs, job_new(ORDER_ADOPT, memory), STDIN_FILENO), 0);
+}
+
+/* Before all other orders, because these may be about that memory. */
+static void test_the_next_owner_adopts_memory_first(void **state)
+{
+	int none, descriptor;
+	uint64_t number;
+
+	(void)state;
+	submit(ORDER_ZERO, 7);
+	ordered(0, ORDER_ZERO, 7, &none);
+	owner_ends();
+	adopt(7);
+	next_owner();
+	number = ordered(0, ORDER_ADOPT, 7, &descriptor);
+	assert_true(descriptor > STDERR_FILENO);
+	close(descriptor);
+	ordered(0, ORDER_ZERO, 7, &none);
+	answer(0, number, 0);
+	assert_int_equal(done_count, 1);
+	assert_int_equal(last.order.kind, ORDER_ADOPT);
+}
+
+/* The one after the next adopts what is there then. */
+static void test_an_adoption_is_forgotten_when_the_next_owner_ends(void **state)
+{
+	int none, descriptor;
+
+	(void)state;
+	submit(ORDER_ROOM, 0);
+	ordered(0, ORDER_ROOM, 0, &none);
+	owner_ends();
+	adopt(7);
+	next_owner();
+	ordered(0, ORDER_ADOPT, 7, &descriptor);
+	close(descriptor);
+	owner_ends();
+	assert_int_equal(losses, 2);
+	assert_int_equal(jobs.pending, 1);
+	next_owner();
+	ordered(0, ORDER_ROOM, 0, &none);
+	expect_nothing_ordered(0);
+	assert_int_equal(done_count, 0);
+}
+
+static unsigned descriptors(void)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	assert_non_null(fds);
+	while (readdir(fds))
+		count++;
+	closedir(fds);
+	return count;
+}
+
+/* More than an owner gets at once: the descriptors of those that were not sent are closed, too. */
+static void test_adoptions_that_were_not_sent_leave_no_descriptor(void **state)
+{
+	unsigned before;
+
+	(void)state;
+	owner_ends();
+	before = descriptors();
+	for (uint64_t i = 1; i <= 2 * LANE_ORDERS; i++)
+		adopt(i);
+	next_owner();
+	assert_int_equal(jobs.lane[0].count, LANE_ORDERS);
+	owner_ends();
+	assert_int_equal(jobs.pending, 0);
+	assert_int_equal(descriptors(), before);
+	adopt(1);
+	jobs_fail(&jobs);
+	pass();
+	assert_int_equal(jobs.pending, 0);
+	assert_int_equal(descriptors(), before);
+	assert_int_equal(done_count, 0);
+}
+
+static void test_without_another_owner_each_job_fails(void **state)
+{
+	int none;
+
+	(void)state;
+	submit(ORDER_ROOM, 0);
+	submit(ORDER_GONE, 0);
+	ordered(0, ORDER_ROOM, 0, &none);
+	owner_ends();
+	jobs_fail(&jobs);
+	assert_int_equal(done_count, 0);
+	pass();
+	assert_int_equal(done_count, 2);
+	assert_int_equal(last.outcome.error, -EIO);
+	assert_non_null(strstr(last.outcome.text, "has ended"));
+	submit(ORDER_ALLOCATE, 0);
+	assert_int_equal(done_count, 2);
+	pass();
+	assert_int_equal(done_count, 3);
+	assert_int_equal(jobs.pending, 0);
+}
+
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON(test_the_next_owner_gets_what_was_not_answered),
+		ON(test_what_was_answered_is_not_asked_again),
+		ON(test_memory_of_an_owner_that_ended_is_free),
+		ON(test_the_next_owner_adopts_memory_first),
+		ON(test_an_adoption_is_forgotten_when_the_next_owner_ends),
+		ON(test_adoptions_that_were_not_sent_leave_no_descriptor),
+		ON(test_without_another_owner_each_job_fails),
+	};
+
+	return cmocka_run_group_tests_name("jobs without an owner", tests, NULL, NULL);
+}
