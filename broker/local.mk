@@ -52,6 +52,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/memory/allocation.c broker/memory/allocation.h \
 	broker/owner/order.h broker/owner/owner.c broker/owner/owner.h \
 	broker/owner/packet.c broker/owner/packet.h \
+	broker/owner/parent.c broker/owner/parent.h \
 	broker/owner/process.c broker/owner/process.h \
 	broker/owner/serve.c broker/owner/serve.h \
 	broker/owner/start.c broker/owner/start.h \
@@ -62,7 +63,6 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/registry.c broker/registry/registry.h \
 	broker/base/tracked.c broker/base/tracked.h \
 	broker/base/reopen.c broker/base/reopen.h \
-	broker/base/secret.c broker/base/secret.h \
 	broker/request/reclaim.c broker/request/reclaim.h \
 	broker/request/refusal.c broker/request/refusal.h \
 	broker/session/greeting.c broker/session/greeting.h \

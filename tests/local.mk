@@ -78,7 +78,6 @@ unit_tests = \
 	tests/unit/broker/test-session-keys \
 	tests/unit/broker/test-session-memory \
 	tests/unit/broker/test-session-packets \
-	tests/unit/broker/test-secret \
 	tests/unit/broker/test-slab \
 	tests/unit/broker/test-status \
 	tests/unit/broker/test-status-damaged \

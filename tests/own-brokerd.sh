@@ -28,10 +28,15 @@ own_cleanup() {
 	rm -rf "$work" /dev/shm/gpubroker."$name"*
 } 2>/dev/null
 
+# child_named NAME PID: the child of that process with the name
+child_named() {
+	children "$2" | while read -r child; do grep -qx "$1" "/proc/$child/comm" && echo "$child"; done
+} 2>/dev/null
+
 # owner_of PID: the process that owns the device memory of the broker with that pid
 owner_of() {
-	children "$1" | while read -r child; do grep -qx gpubroker-owner "/proc/$child/comm" && echo "$child"; done
-} 2>/dev/null
+	child_named gpubroker-owner "$(child_named owner-parent "$1")"
+}
 
 # configure LINES...: the configuration of what follows
 configure() {

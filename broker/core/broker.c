@@ -202,11 +202,11 @@ static void tell_of_predecessor(struct broker *broker)
 
 /* ---- the parts, in the order in which they begin ---- */
 
-/* Begins first: the owner is forked before this process has keys, clients or threads. */
-static int owner_begin(struct broker *broker)
+/* Begins first: owners are forked from a process that has no keys, clients or threads. */
+static int owners_begin(struct broker *broker)
 {
 	broker->devices->names = &broker->core->names;
-	return devices_fork(broker, broker->config->owner);
+	return devices_open(broker, broker->config->owner);
 }
 
 static int device_start(struct broker *broker)
@@ -403,7 +403,7 @@ static const struct part {
 	int (*begin)(struct broker *broker); /* returns 0 or a negative errno with the error message set */
 	void (*end)(struct broker *broker);
 } parts[] = { /* in the order in which begin() is called; end() is called in reverse order; NULL: nothing to do */
-	{ owner_begin, devices_end },
+	{ owners_begin, devices_close },
 	{ accounting_begin, accounting_end },
 	{ tickets_begin, tickets_end },
 	{ status_begin, status_end },

@@ -3,12 +3,9 @@
 #include "devices.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <utlist.h>
 
@@ -26,22 +23,22 @@
 #include "device/select.h"
 #include "names.h"
 
-#define TRIES         10   /* owners that may end one after the other before they have carried out an order */
+#define TRIES         10   /* owners in a row that may not start, or crash before they have carried out an order */
 #define PAUSE_MS      10   /* before the second of them; doubles with each */
 #define PAUSE_MAX_MS  5000
 #define START_SECONDS 60   /* that an owner may take for an answer while it starts */
 
 /* ---- the first owner ---- */
 
-int devices_fork(struct broker *broker, const struct owner_place *place)
+int devices_open(struct broker *broker, const struct owner_place *place)
 {
-	struct devices *devices = broker->devices;
-	int error;
+	broker->devices->place = place;
+	return place->open(&broker->devices->owner);
+}
 
-	devices->place = place;
-	error = place->begin(&devices->owner);
-	broker->owner_pid = devices->owner.pid;
-	return error;
+void devices_close(struct broker *broker)
+{
+	broker->devices->place->close(&broker->devices->owner);
 }
 
 void devices_end(struct broker *broker)
@@ -57,12 +54,16 @@ int devices_start(struct broker *broker, const struct owner_setup *setup)
 	devices->setup = *setup;
 	/* this broker has the lock of the status file, so other files of this instance belong to a dead broker */
 	leftovers_clear_instance(setup->instance);
-	error = owner_link_start(&devices->owner, setup, &devices->facts);
-	if (error)
+	error = devices->place->begin(&devices->owner);
+	if (!error)
+		error = owner_link_start(&devices->owner, setup, &devices->facts);
+	if (error) {
 		devices_end(broker);
-	else
-		broker->device = device_find(devices->facts.kind);
-	return error;
+		return error;
+	}
+	broker->device = device_find(devices->facts.kind);
+	broker->owner_pid = devices->owner.pid;
+	return 0;
 }
 
 /* ---- memory of an owner that has ended ---- */
@@ -124,11 +125,11 @@ static void on_adopted(struct job *job)
 static void adopt(struct broker *broker, const struct allocation *allocation)
 {
 	struct job *job = calloc(1, sizeof *job);
-	int error;
 
 	if (!job) {
 		log_say("the broker is out of memory: %llu bytes of device %u are used no more",
 			(unsigned long long)allocation->span, allocation->device);
+		retire(broker, allocation->memory);
 		return;
 	}
 	job->order = (struct order){ .kind = ORDER_ADOPT,
@@ -139,12 +140,7 @@ static void adopt(struct broker *broker, const struct allocation *allocation)
 				     .handle = allocation->handle };
 	job->done = on_adopted;
 	job->context = broker;
-	error = jobs_adopt(broker->jobs, job, allocation->descriptor);
-	if (!error)
-		return;
-	job->outcome.error = error;
-	snprintf(job->outcome.text, sizeof job->outcome.text, "its descriptor cannot be copied: %s", strerror(-error));
-	on_adopted(job);
+	jobs_adopt(broker->jobs, job, allocation->descriptor);
 }
 
 static void adopt_all(struct broker *broker)
@@ -175,7 +171,7 @@ static void event_drop(struct event **event)
 	*event = NULL;
 }
 
-/* Starts another owner, at once if the last one has carried out an order; otherwise after a pause that grows. */
+/* Starts another owner: at once, or after a pause that grows if the last ones did not start or crashed at once. */
 static void start_later(struct broker *broker)
 {
 	struct devices *devices = broker->devices;
@@ -191,6 +187,15 @@ static void start_later(struct broker *broker)
 		devices_fail(broker);
 }
 
+/* An owner that had served has ended by itself. */
+static void count_crash(struct broker *broker)
+{
+	struct devices *devices = broker->devices;
+
+	devices->tries = broker->jobs->answered == devices->answered ? devices->tries + 1 : 0;
+	jobs_blame(broker->jobs);
+}
+
 /* No device work of the owner is left: its process has ended, and nobody else has its descriptors. */
 static void on_gone(evutil_socket_t fd, short what, void *argument)
 {
@@ -201,6 +206,9 @@ static void on_gone(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	event_drop(&devices->gone);
 	devices->place->end(&devices->owner);
+	if (devices->lost && !devices->owner.killed)
+		count_crash(broker);
+	devices->lost = false;
 	start_later(broker);
 }
 
@@ -208,15 +216,13 @@ static void on_gone(evutil_socket_t fd, short what, void *argument)
 static void replace(struct broker *broker)
 {
 	struct devices *devices = broker->devices;
-	int pidfd = devices->owner.pidfd;
 
-	if (devices->owner.sock < 0) { /* none was forked */
+	if (devices->owner.sock < 0) { /* none has begun */
 		start_later(broker);
 		return;
 	}
-	if (pidfd >= 0)
-		(void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-	devices->gone = pidfd < 0 ? NULL : event_new(broker->base, pidfd, EV_READ, on_gone, broker);
+	devices->place->kill(&devices->owner);
+	devices->gone = event_new(broker->base, devices->owner.ended, EV_READ, on_gone, broker);
 	if (!devices->gone || event_add(devices->gone, NULL))
 		devices_fail(broker);
 }
@@ -319,9 +325,8 @@ static void on_lost(void *context)
 						       .other.pid = (uint32_t)broker->owner_pid,
 						       .detail = orphans_unlink(broker) });
 	broker_changed(broker);
-	/* a lane may have ended alone, after a send that failed */
-	devices->tries = broker->jobs->answered == devices->answered ? devices->tries + 1 : 0;
-	replace(broker);
+	devices->lost = true;
+	replace(broker); /* a lane may have ended alone, after a send that failed */
 }
 
 int devices_serve(struct broker *broker)

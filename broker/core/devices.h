@@ -23,7 +23,7 @@
 struct broker;
 struct names;
 
-/* All zeros before devices_fork(). */
+/* All zeros before devices_open(). */
 struct devices {
 	const struct owner_place *place; /* where the owner runs */
 	struct owner_setup        setup;
@@ -33,7 +33,8 @@ struct devices {
 	struct event             *gone;  /* event: the owner that is to be replaced has ended; NULL: none is */
 	struct event             *begun; /* event: the next owner has sent an answer; NULL: none is starting */
 	struct event             *again; /* timer: the next owner is forked */
-	unsigned                  tries; /* owners that have ended one after the other without carrying out an order */
+	bool                      lost;  /* the last owner had served, and has ended */
+	unsigned                  tries; /* owners in a row that did not start, or crashed without carrying out an order */
 	uint64_t                  answered; /* jobs.answered when the owner began to serve */
 	bool                      failed; /* no other owner is started */
 	/* called when no other owner is started; NULL: nothing is to be done */
@@ -49,11 +50,17 @@ struct devices {
 	} memory_names;
 };
 
-/* Forks the owner. Called before this process has keys, clients or threads. 0 or a negative errno with the message. */
-int devices_fork(struct broker *broker, const struct owner_place *place);
+/*
+ * Prepares the place where owners run. Called before this process has keys, clients or threads. Returns 0 or a negative
+ * errno with the error message set.
+ */
+int devices_open(struct broker *broker, const struct owner_place *place);
+
+/* Undoes devices_open(). */
+void devices_close(struct broker *broker);
 
 /*
- * Has the owner start the devices, and sets broker->device. Returns 0, or a negative errno with the error message set,
+ * Starts the owner and has it start the devices, and sets broker->device. Returns 0, or a negative errno with the error message set,
  * and then the owner has ended.
  */
 int devices_start(struct broker *broker, const struct owner_setup *setup);

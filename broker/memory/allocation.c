@@ -28,16 +28,17 @@ void allocation_adopt(struct allocation *allocation, struct allocation *pooled)
 	allocation_free(pooled);
 }
 
-void allocation_close(struct allocation *allocation)
+void allocation_order_release(struct allocation *allocation, struct job *job)
 {
-	if (allocation->descriptor >= 0)
-		close(allocation->descriptor);
+	job->order.kind = ORDER_RELEASE;
+	job->descriptor = allocation->descriptor;
 	allocation->descriptor = -1;
 }
 
 void allocation_free(struct allocation *allocation)
 {
-	allocation_close(allocation);
+	if (allocation->descriptor >= 0)
+		close(allocation->descriptor);
 	explicit_bzero(&allocation->handle, sizeof allocation->handle);
 	free(allocation->job);
 	free(allocation);

@@ -70,8 +70,8 @@ struct allocation {
 	uint64_t             memory;      /* number of the memory (owner/order.h); 0: the device has not made it */
 	struct device_handle handle;
 	/*
-	 * descriptor by which clients map the memory, closed before the RELEASE of the memory is ordered; -1: clients
-	 * open the memory by its handle
+	 * descriptor by which clients map the memory, until the RELEASE of the memory is ordered, which has it then;
+	 * -1: clients open the memory by its handle
 	 */
 	int                  descriptor;
 	/* address at which each process maps the memory; 0: each process chooses its own */
@@ -138,10 +138,10 @@ void allocation_made(struct allocation *allocation, struct job *job);
 void allocation_adopt(struct allocation *allocation, struct allocation *pooled);
 
 /*
- * Closes the broker's descriptor of the memory. Called before the RELEASE of the memory is ordered, so that the last
- * close, which frees the memory and may take milliseconds, is the owner's.
+ * Makes the job's order the RELEASE of the memory, and moves the descriptor to the job: the owner gets it with the
+ * order, so the last close, which frees the memory and may take milliseconds, is always the owner's.
  */
-void allocation_close(struct allocation *allocation);
+void allocation_order_release(struct allocation *allocation, struct job *job);
 
 /*
  * Frees the struct, not the device memory: that was never made, was moved or freed before, or stays the owner's until

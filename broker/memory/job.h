@@ -18,7 +18,12 @@ struct job {
 	uint64_t             session;    /* GONE: id of the process's session, for done() */
 	void (*done)(struct job *job);   /* called in the loop with the result; owns the job from then on */
 	void                *context, *subject; /* pointers that done() needs */
-	int                  descriptor; /* ADOPT: goes beside the order; -1: sent, and closed; otherwise unused */
+	/*
+	 * goes beside the order; -1: none. ADOPT: the allocation's, which has it on. RELEASE: the job's, which closes
+	 * it when it is sent, so that the last close, which frees the memory, is the owner's. Otherwise unused.
+	 */
+	int                  descriptor;
+	unsigned             deaths;     /* number of owners that the order has ended (jobs_blame) */
 	bool                 unusable;   /* the memory that the ALLOCATE made is freed again, and the job fails */
 	struct rr_item       item;       /* links in the queue that the job waits in, or in lane.sent */
 	struct rr_user       queue;      /* head of its user's queue, while the job is the first in it */

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 
 #include "broker/owner/packet.h"
 
+#define DEATHS   3  /* number of owners that an order may end */
 #define AGAIN_MS 10 /* until orders are sent again that the kernel had no memory for */
 
 static struct job *job_of(struct rr_item *item)
@@ -80,23 +80,32 @@ static bool may_be_sent(const struct lane *lane, const struct order *order)
 	       (lane->bytes < LANE_BYTES && bytes_of(order) <= LANE_BYTES - lane->bytes);
 }
 
+/* The descriptor that goes beside the order; -1: none. */
+static int descriptor_of(const struct job *job)
+{
+	bool has_one = job->order.kind == ORDER_ADOPT || job->order.kind == ORDER_RELEASE;
+
+	return has_one ? job->descriptor : -1;
+}
+
+/* Closes the descriptor of a RELEASE, which is sent or will never be. An ADOPT's stays the allocation's. */
+static void descriptor_done(struct job *job)
+{
+	if (job->order.kind == ORDER_RELEASE && job->descriptor >= 0)
+		close(job->descriptor);
+	job->descriptor = -1;
+}
+
 /* Returns whether the order is sent. An owner that has ended is noticed when its answers are read. */
 static bool send_order(struct lane *lane, struct job *job)
 {
-	bool adopts = job->order.kind == ORDER_ADOPT;
-
 	if (!may_be_sent(lane, &job->order))
 		return false;
-	if (packet_send(lane->sock, &job->order, sizeof job->order, adopts ? job->descriptor : -1, MSG_DONTWAIT) ==
-	    -EAGAIN) {
+	if (packet_send(lane->sock, &job->order, sizeof job->order, descriptor_of(job), MSG_DONTWAIT) == -EAGAIN) {
 		try_again(lane->jobs);
 		return false;
 	}
-	if (adopts) {
-		close(job->descriptor);
-		job->descriptor = -1;
-		explicit_bzero(&job->order.handle, sizeof job->order.handle);
-	}
+	descriptor_done(job);
 	DL_APPEND(lane->sent, &job->item);
 	lane->count++;
 	lane->bytes += bytes_of(&job->order);
@@ -132,11 +141,10 @@ void jobs_submit(struct jobs *jobs, struct job *job)
 
 /* ---- the owner has ended ---- */
 
-/* Frees a job without a call of done(), with the descriptor of an ADOPT that was not sent. */
+/* Frees a job without a call of done(). */
 static void job_drop(struct jobs *jobs, struct job *job)
 {
-	if (job->order.kind == ORDER_ADOPT && job->descriptor >= 0)
-		close(job->descriptor);
+	descriptor_done(job);
 	explicit_bzero(&job->order.handle, sizeof job->order.handle);
 	jobs->pending--;
 	free(job);
@@ -148,28 +156,37 @@ static void fail(struct jobs *jobs, struct job *job)
 		job_drop(jobs, job);
 		return;
 	}
+	descriptor_done(job);
 	if (job->unusable)
 		job->order.kind = ORDER_ALLOCATE;
 	job->outcome = (struct outcome){ .error = -EIO, .descriptor = -1 };
 	snprintf(job->outcome.text, sizeof job->outcome.text,
-		 "the process that owns the devices has ended: start the broker anew");
+		 job->deaths < DEATHS ? "the process that owns the devices has ended: start the broker anew" :
+					"the process that owns the devices ended at it again and again; the log may "
+					"say why");
 	jobs->pending--;
 	job->done(job);
 }
 
-/* Lets the jobs fail that the lane has now; done() may submit further ones. */
-static void fail_all(struct lane *lane)
+/* Lets the jobs fail that the list has now; done() may submit further ones. */
+static void fail_all(struct jobs *jobs, struct rr_item **list)
 {
-	struct rr_item *failing = lane->held, *item;
-	struct job *job;
+	struct rr_item *failing = *list, *item;
 
-	lane->held = NULL;
-	while ((job = job_queue_take(&lane->queue)))
-		DL_APPEND(failing, &job->item);
+	*list = NULL;
 	while ((item = failing)) {
 		DL_DELETE(failing, item);
-		fail(lane->jobs, job_of(item));
+		fail(jobs, job_of(item));
 	}
+}
+
+/* No job of the lane will be sent. */
+static void give_to_fail(struct lane *lane)
+{
+	struct job *job;
+
+	while ((job = take_next(lane)))
+		DL_APPEND(lane->failing, &job->item);
 }
 
 static void on_again(evutil_socket_t fd, short what, void *argument)
@@ -178,34 +195,36 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	for (unsigned i = 0; i < jobs->lanes; i++)
+	for (unsigned i = 0; i < jobs->lanes; i++) {
 		if (jobs->failed)
-			fail_all(&jobs->lane[i]);
-		else if (!jobs->lost)
+			give_to_fail(&jobs->lane[i]);
+		fail_all(jobs, &jobs->lane[i].failing);
+		if (!jobs->lost)
 			send_orders(&jobs->lane[i]);
+	}
 }
 
-/* Puts what the owner has not answered before all that waits. What it was to adopt is adopted anew, by the next one. */
+/*
+ * Puts what the owner has not answered before all that waits. It was carrying out the first order, if any. What it was
+ * to adopt is adopted anew, by the next one.
+ */
 static void lane_lose(struct lane *lane)
 {
-	struct rr_item *before = NULL, *item, *next;
+	struct rr_item *item;
 
 	event_del(lane->readable);
-	DL_FOREACH_SAFE(lane->sent, item, next) {
-		DL_DELETE(lane->sent, item);
-		DL_APPEND(before, item);
-	}
-	DL_CONCAT(before, lane->held);
+	lane->last = lane->sent ? job_of(lane->sent)->order.number : 0;
+	DL_CONCAT(lane->sent, lane->held);
 	lane->held = NULL;
-	lane->count = 0;
-	lane->bytes = 0;
-	DL_FOREACH_SAFE(before, item, next) {
-		DL_DELETE(before, item);
+	while ((item = lane->sent)) {
+		DL_DELETE(lane->sent, item);
 		if (job_of(item)->order.kind == ORDER_ADOPT)
 			job_drop(lane->jobs, job_of(item));
 		else
 			DL_APPEND(lane->held, item);
 	}
+	lane->count = 0;
+	lane->bytes = 0;
 }
 
 static void lose(struct jobs *jobs)
@@ -216,18 +235,33 @@ static void lose(struct jobs *jobs)
 	jobs->when_lost(jobs->context);
 }
 
-int jobs_adopt(struct jobs *jobs, struct job *job, int descriptor)
+static void lane_blame(struct lane *lane)
+{
+	struct rr_item *first = lane->held;
+
+	if (!first || job_of(first)->order.number != lane->last || ++job_of(first)->deaths < DEATHS)
+		return;
+	DL_DELETE(lane->held, first);
+	DL_APPEND(lane->failing, first);
+	event_active(lane->jobs->again, EV_TIMEOUT, 0);
+}
+
+void jobs_blame(struct jobs *jobs)
+{
+	assert(jobs->lost);
+	for (unsigned i = 0; i < jobs->lanes; i++)
+		lane_blame(&jobs->lane[i]);
+}
+
+void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor)
 {
 	struct lane *lane = lane_of(jobs, &job->order);
 
 	assert(jobs->lost && job->order.kind == ORDER_ADOPT);
-	job->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-	if (job->descriptor < 0)
-		return -errno;
+	job->descriptor = descriptor;
 	jobs->pending++;
 	job->order.number = ++jobs->numbers;
 	DL_PREPEND(lane->held, &job->item);
-	return 0;
 }
 
 void jobs_fail(struct jobs *jobs)
@@ -243,6 +277,7 @@ static void refuse_memory(struct jobs *jobs, struct job *job)
 {
 	job->unusable = true;
 	job->order.kind = ORDER_RELEASE;
+	job->descriptor = -1;
 	jobs_submit(jobs, job);
 }
 
@@ -392,16 +427,15 @@ static void flush(struct lane *lane)
 void jobs_stop(struct jobs *jobs)
 {
 	struct rr_item *item, *next;
-	struct job *job;
 
 	for (unsigned i = 0; i < jobs->lanes; i++) {
 		struct lane *lane = &jobs->lane[i];
 
 		if (!jobs->lost)
 			flush(lane);
-		while ((job = take_next(lane)))
-			job_drop(jobs, job);
-		DL_FOREACH_SAFE(lane->sent, item, next)
+		give_to_fail(lane);
+		DL_CONCAT(lane->failing, lane->sent);
+		DL_FOREACH_SAFE(lane->failing, item, next)
 			job_drop(jobs, job_of(item));
 	}
 	free_events(jobs);

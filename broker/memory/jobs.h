@@ -36,8 +36,10 @@ struct lane {
 	struct event    *readable; /* event: the owner has answered, or has ended */
 	struct job_queue queue;    /* jobs that are not sent yet */
 	struct rr_item  *held;     /* jobs that are sent before those of the queue, the first of them first */
+	struct rr_item  *failing;  /* jobs that fail as soon as the loop runs `again` */
 	struct rr_item  *sent;     /* list of the jobs that the owner has not answered */
 	unsigned         count;    /* number of jobs in `sent` */
+	uint64_t         last;     /* number of the order that the last owner carried out when it ended; 0: none */
 	uint64_t         bytes;    /* bytes that they are about */
 };
 
@@ -74,12 +76,17 @@ void jobs_stop(struct jobs *jobs);
 int jobs_resume(struct jobs *jobs, const int *socks);
 
 /*
- * Has the next owner take over memory: order is an ADOPT but for its number, descriptor is copied. Called while there
- * is no owner. done() is called as for other jobs, but if the next owner ends before it has answered, or none starts,
- * the job is freed instead. -ENOMEM, -EMFILE: this process has no memory or no descriptor left, and the job stays the
- * caller's.
+ * Has the next owner take over memory: order is an ADOPT but for its number. The descriptor stays the caller's, who has
+ * it until the RELEASE of the memory is submitted. Called while there is no owner. done() is called as for other jobs,
+ * but if the next owner ends before it has answered, or none starts, the job is freed instead.
  */
-int jobs_adopt(struct jobs *jobs, struct job *job, int descriptor);
+void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor);
+
+/*
+ * The last owner ended by itself, perhaps because of what it was doing. An order that three owners ended at fails with
+ * -EIO, so that it does not end all others. Called while there is no owner.
+ */
+void jobs_blame(struct jobs *jobs);
 
 /* Lets all jobs fail with -EIO, from now on. Called while there is no owner. */
 void jobs_fail(struct jobs *jobs);

@@ -114,8 +114,7 @@ static void give_back(struct broker *broker, struct allocation *allocation)
 	allocation->state = ALLOCATION_FREEING;
 	DL_APPEND(broker->pool->leaving, allocation);
 	*job = (struct job){
-		.order = { .kind = ORDER_RELEASE,
-			   .device = allocation->device,
+		.order = { .device = allocation->device,
 			   .memory = allocation->memory,
 			   .size = allocation->span },
 		.done = freed,
@@ -123,7 +122,7 @@ static void give_back(struct broker *broker, struct allocation *allocation)
 		.subject = allocation,
 	};
 	returning(broker, allocation);
-	allocation_close(allocation);
+	allocation_order_release(allocation, job);
 	jobs_submit(broker->jobs, job);
 }
 

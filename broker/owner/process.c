@@ -6,21 +6,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "packet.h"
+#include "parent.h"
 #include "serve.h"
 
-#define NAME "gpubroker-owner" /* 15 bytes: the kernel keeps no more */
-#define SOCK 3                 /* the owner's end, behind the standard streams */
-
-/* ---- the broker's side ---- */
+/* ---- the link ---- */
 
 /* Makes a socket pair. Stores the broker's end and returns the owner's, or a negative errno with the error message. */
 static int pair_make(int *brokers)
@@ -36,8 +31,12 @@ static int pair_make(int *brokers)
 
 int owner_link_open(struct owner_link *link)
 {
-	*link = (struct owner_link){ .sock = -1, .pidfd = -1 };
-	return pair_make(&link->sock);
+	int owners = pair_make(&link->sock);
+
+	link->lanes = link->awaited = 0;
+	if (owners < 0)
+		link->sock = -1;
+	return owners;
 }
 
 static int ended(void)
@@ -101,6 +100,7 @@ int owner_link_answer(struct owner_link *link, struct owner_facts *facts)
 			return error == -EAGAIN ? -EAGAIN : ended();
 		if (answer.error)
 			return error_set(answer.error, "%s", answer.text);
+		link->pid = answer.pid;
 		if (answer.facts.count)
 			*facts = answer.facts;
 		link->awaited--;
@@ -147,70 +147,77 @@ void owner_link_close(struct owner_link *link)
 		close(link->lane[--link->lanes]);
 	close(link->sock);
 	link->sock = -1;
-	if (link->pidfd >= 0)
-		close(link->pidfd);
-	link->pidfd = -1;
 }
 
-/* ---- the owner's process ---- */
+/* ---- the place: a process of its own ---- */
 
-/* Leaves the process the socket and standard error alone. Standard input and output become /dev/null. */
-static int descriptors_keep(int sock)
+static void process_close(struct owner_link *link)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || (sock != SOCK && dup2(sock, SOCK) < 0))
-		return -errno;
-	return close_range(SOCK + 1, ~0u, 0) ? -errno : 0;
+	if (link->parent < 0)
+		return;
+	close(link->parent);
+	link->parent = link->ended = -1;
+	/* the program may have reaped it, with other children */
+	while (link->parent_pid > 0 && waitpid(link->parent_pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
 }
 
-static void owner_main(int sock, pid_t broker)
+static int process_open(struct owner_link *link)
 {
-	static struct service service;
-	sigset_t all;
+	pid_t broker = getpid();
+	int parents, error;
 
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, NULL);
-	prctl(PR_SET_NAME, NAME);
-	/* the owner ends with the broker, also while a device call hangs */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != broker || descriptors_keep(sock))
-		_exit(EXIT_FAILURE);
-	owner_serve(&service, SOCK);
-	exit(EXIT_SUCCESS); /* with the checks that the host device makes at the exit of an owner */
+	*link = (struct owner_link){ .parent = -1, .ended = -1, .sock = -1 };
+	parents = pair_make(&link->parent);
+	if (parents < 0)
+		return parents;
+	link->parent_pid = fork();
+	error = link->parent_pid < 0 ? error_set(-errno, "the parent of the process that owns the devices cannot be "
+							 "forked: %m") : 0;
+	if (!link->parent_pid)
+		parent_main(parents, broker);
+	close(parents);
+	link->ended = link->parent;
+	if (error)
+		process_close(link);
+	return error;
 }
 
 static int process_begin(struct owner_link *link)
 {
-	pid_t broker = getpid();
-	int sock = owner_link_open(link), error;
+	const enum parent_order begin = PARENT_BEGIN;
+	int owners = owner_link_open(link), error;
 
-	if (sock < 0)
-		return sock;
-	link->pid = fork();
-	error = link->pid < 0 ? error_set(-errno, "the process that owns the devices cannot be forked: %m") : 0;
-	if (!link->pid)
-		owner_main(sock, broker);
-	close(sock);
-	if (error) {
-		close(link->sock);
-		link->sock = -1;
-		return error;
-	}
-	link->pidfd = (int)syscall(SYS_pidfd_open, link->pid, 0);
-	return 0;
+	if (owners < 0)
+		return owners;
+	error = packet_send(link->parent, &begin, sizeof begin, owners, MSG_DONTWAIT);
+	close(owners);
+	if (!error)
+		return 0;
+	close(link->sock);
+	link->sock = -1;
+	return error_set(error, "the parent of the process that owns the devices does not fork it: %s", strerror(-error));
+}
+
+static void process_kill(struct owner_link *link)
+{
+	const enum parent_order order = PARENT_KILL;
+
+	(void)packet_send(link->parent, &order, sizeof order, -1, MSG_DONTWAIT);
 }
 
 static void process_end(struct owner_link *link)
 {
-	int status = 0;
+	struct pollfd readable = { .fd = link->parent, .events = POLLIN };
+	int status, none, error;
 
 	if (link->sock < 0)
 		return;
 	owner_link_close(link);
-	/* the program may have reaped it, with other children */
-	while (waitpid(link->pid, &status, 0) < 0 && errno == EINTR)
-		continue;
-	link->crashed = status;
+	while ((error = packet_receive(link->parent, &status, sizeof status, &none, MSG_DONTWAIT)) == -EAGAIN)
+		poll(&readable, 1, -1);
+	link->crashed = error || status;
+	link->killed = !error && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-const struct owner_place owner_process = { process_begin, process_end };
+const struct owner_place owner_process = { process_open, process_begin, process_kill, process_end, process_close };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.h - where the owner runs: a process of its own, which the broker forks; and the broker's first words to it.
+ * process.h - the broker's side of the owner's process: has it forked (parent.h), speaks the first words to it, and
+ * ends it.
  *
  * The owner's process has no descriptor of the broker but its ends of the socket pairs and standard error, blocks all
- * signals, and ends with the broker: regularly when the broker ends its side, or by SIGKILL with it. Owns the process
+ * signals, and ends with the broker: regularly when the broker ends its side, or by SIGKILL with it. Owns the processes
  * and the socket pairs.
  */
 #ifndef GPUB_OWNER_PROCESS_H
@@ -14,26 +15,35 @@
 
 #include "start.h"
 
-/* An owner that runs. The sockets are the broker's ends, non-blocking. */
+/* An owner, or a place for one. All zeros before open(). The sockets are the broker's ends, non-blocking. */
 struct owner_link {
+	int      parent;               /* to the process that forks owners; -1: there is none */
+	pid_t    parent_pid;
+	int      ended;                /* readable when the owner has ended; -1: never */
 	int      sock;                 /* for setup and end; -1: there is no owner */
-	pid_t    pid;                  /* of the owner's process, which exports the memory */
-	int      pidfd;                /* of the same, readable when it has ended; -1: there is none */
+	pid_t    pid;                  /* of the owner's process, which exports the memory; known when it has answered */
 	unsigned awaited;              /* number of answers that the owner has not sent yet */
 	unsigned lanes;                /* number of lanes: one more than there are devices */
 	int      lane[DEVICE_MAX + 1]; /* for orders (serve.h) */
-	bool     crashed;              /* the owner has ended otherwise than the broker asked it to */
+	bool     crashed;              /* the last owner has ended otherwise than the broker asked it to */
+	bool     killed;               /* by SIGKILL: nothing that it did has ended it */
 };
 
-/* A way to run the owner. */
+/* A way to run owners, one after the other. */
 struct owner_place {
+	/* Prepares the place. Returns 0, or a negative errno with the error message set. */
+	int (*open)(struct owner_link *link);
 	/* Starts an owner that waits for its setup. Returns 0, or a negative errno with the error message set. */
 	int (*begin)(struct owner_link *link);
-	/* Closes the link, waits until the owner has ended, and sets `crashed`. Does nothing if there is none. */
+	/* Ends the owner at once, whatever it does; link->ended tells when it has ended. */
+	void (*kill)(struct owner_link *link);
+	/* Ends the link, waits until the owner has ended, and sets `crashed` and `killed`. Does nothing if there is none. */
 	void (*end)(struct owner_link *link);
+	/* Undoes open(), after end(). Does nothing if the place is not open. */
+	void (*close)(struct owner_link *link);
 };
 
-/* In a process of its own. begin() is called before this process has threads or opens a device. */
+/* In a process of its own. open() is called before this process has keys, clients or threads, or opens a device. */
 extern const struct owner_place owner_process;
 
 /*

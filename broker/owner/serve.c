@@ -77,6 +77,7 @@ static void servers_end(struct service *service)
 static void answer(int sock, struct owner_answer *begun, int error)
 {
 	begun->error = error;
+	begun->pid = getpid();
 	if (error)
 		memcpy(begun->text, error_text(), sizeof begun->text);
 	packet_send(sock, begun, sizeof *begun, -1, 0);
@@ -96,6 +97,13 @@ static void receive_lanes(struct service *service, int sock)
 			error = error_set(-EPROTO, "the owner of the devices got no socket for a lane");
 		answer(sock, &begun, error);
 	}
+}
+
+void owner_refuse(int sock, int error)
+{
+	struct owner_answer refusal = { 0 };
+
+	answer(sock, &refusal, error);
 }
 
 void owner_serve_lanes(struct service *service, int sock)

@@ -32,6 +32,7 @@ struct service {
 struct owner_answer {
 	int                error; /* 0, or a negative errno with the error message in `text` */
 	char               text[ERROR_TEXT_MAX];
+	pid_t              pid;   /* the owner's */
 	struct owner_facts facts; /* answers the setup */
 };
 
@@ -42,6 +43,9 @@ struct owner_answer {
  * of each lane, and all orders are carried out.
  */
 void owner_serve(struct service *service, int sock);
+
+/* Answers the setup with the error, whose message is the error message, instead of an owner that could not begin. */
+void owner_refuse(int sock, int error);
 
 /* Does the part from the lanes on, with service->device started and all else zero. */
 void owner_serve_lanes(struct service *service, int sock);

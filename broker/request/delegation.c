@@ -12,7 +12,6 @@
 #include "broker/base/context.h"
 #include "broker/base/events.h"
 #include "broker/base/deadlines.h"
-#include "broker/base/secret.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
@@ -48,8 +47,11 @@ struct once {
 
 int delegation_init(struct delegation *delegation)
 {
-	*delegation = (struct delegation){ .key = secret_new(TICKET_KEY_SIZE) };
-	return delegation->key ? 0 : -ENOMEM;
+	*delegation = (struct delegation){ .key = sodium_malloc(TICKET_KEY_SIZE) };
+	if (!delegation->key)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	randombytes_buf(delegation->key, TICKET_KEY_SIZE);
+	return 0;
 }
 
 void delegation_deinit(struct delegation *delegation)

@@ -25,8 +25,7 @@ static bool must_be_freed(struct broker *broker, struct job *job)
 		return false;
 	if (pool_keeps(allocation))
 		pool_reject(broker, allocation);
-	allocation_close(allocation);
-	job->order.kind = ORDER_RELEASE;
+	allocation_order_release(allocation, job);
 	jobs_submit(broker->jobs, job);
 	return true;
 }
@@ -83,7 +82,7 @@ void reclaim_release(void *context, struct allocation *allocation)
 	registry_freeing(broker->registry, allocation);
 	allocation->job = NULL;
 	*job = (struct job){
-		.order = { .kind = pool_accept(broker, allocation, may_keep) ? ORDER_ZERO : ORDER_RELEASE,
+		.order = { .kind = ORDER_ZERO,
 			   .device = allocation->device,
 			   .uid = allocation->slab.kind.owner,
 			   .memory = allocation->memory,
@@ -92,8 +91,8 @@ void reclaim_release(void *context, struct allocation *allocation)
 		.context = broker,
 		.subject = allocation,
 	};
-	if (job->order.kind == ORDER_RELEASE)
-		allocation_close(allocation);
+	if (!pool_accept(broker, allocation, may_keep))
+		allocation_order_release(allocation, job);
 	jobs_submit(broker->jobs, job);
 	CRASH_POINT(release_submitted);
 }

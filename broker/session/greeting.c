@@ -14,7 +14,6 @@
 #include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/base/process-start.h"
-#include "broker/base/secret.h"
 #include "broker/memory/memory.h"
 #include "broker/registry/board-owner.h"
 #include "broker/users/accounting.h"
@@ -127,8 +126,11 @@ struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int
 
 static int make_key(struct session *session)
 {
-	session->key = secret_new(WIRE_KEY_SIZE);
-	return session->key ? 0 : -ENOMEM;
+	session->key = sodium_malloc(WIRE_KEY_SIZE);
+	if (!session->key)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	randombytes_buf(session->key, WIRE_KEY_SIZE);
+	return 0;
 }
 
 /*

@@ -45,27 +45,30 @@ void process_line(pid_t pid, const char *what, char *line, int size)
 		fclose(file);
 }
 
-static bool is_owner(pid_t pid)
+/* Returns the child of that name, as proc_pid_comm(5) has it; 0: there is none. */
+static pid_t child_named(pid_t parent, const char *name)
 {
-	char name[32];
+	char path[64], its_name[32];
+	pid_t child, found = 0;
+	FILE *file;
 
-	process_line(pid, "comm", name, sizeof name);
-	return !strcmp(name, "gpubroker-owner\n");
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
+	file = fopen(path, "re");
+	while (file && !found && fscanf(file, "%d", &child) == 1) {
+		process_line(child, "comm", its_name, sizeof its_name);
+		its_name[strcspn(its_name, "\n")] = 0;
+		found = strcmp(its_name, name) ? 0 : child;
+	}
+	if (file)
+		fclose(file);
+	return found;
 }
 
 pid_t owner_of(pid_t broker)
 {
-	pid_t child, owner = 0;
-	char path[64];
-	FILE *file;
+	pid_t parent = child_named(broker, "owner-parent");
 
-	snprintf(path, sizeof path, "/proc/%d/task/%d/children", broker, broker);
-	file = fopen(path, "re");
-	while (file && !owner && fscanf(file, "%d", &child) == 1)
-		owner = is_owner(child) ? child : 0;
-	if (file)
-		fclose(file);
-	return owner;
+	return parent ? child_named(parent, "gpubroker-owner") : 0;
 }
 
 /*

@@ -47,7 +47,9 @@ for export in ipc vmm; do
 	export GPUBROKER_EXPORT=$export
 	check "$export: a broker starts" start
 	owner=$(owner_of "$broker")
-	check "it has one child, its owner" eval '[ -n "$owner" ] && [ "$(cat /proc/"$broker"/task/*/children)" = "$owner " ]'
+	parent=$(child_named owner-parent "$broker")
+	check "it has one child, which has one: the owner" eval '[ -n "$owner" ] && [ "$(cat /proc/"$broker"/task/*/children)" = "$parent " ] &&
+		[ "$(cat /proc/"$parent"/task/*/children)" = "$owner " ]'
 	timeout 30 "$ctl" create memory 64K >said 2>&1
 	check "a client maps memory" holds memory
 	check "the owner has the memory's objects" eval 'opens "$owner" | grep -qE "$device_files"'
@@ -60,6 +62,9 @@ for export in ipc vmm; do
 	check "the owner has three sockets, all of the broker: for its end, for the device, for questions" eval '[ "$(opens "$owner" | grep -c "^socket:")" = 3 ]'
 	check "and none of the broker's files" eval '! opens "$owner" | grep -vE "$device_files" |
 		grep -vE "^(socket:.*|/dev/null)$" | grep -vF "$work/err" >&2'
+	check "its parent has one socket, and none of the broker's files or memory" eval '[ "$(opens "$parent" | grep -c "^socket:")" = 1 ] &&
+		! opens "$parent" | grep -vE "^(socket:.*|/dev/null)$" | grep -vF "$work/err" >&2 && ! maps "$parent" | grep "gpubroker[.-]" >&2'
+	check "the owner maps none of the broker's" eval '! maps "$owner" | grep "gpubroker[.-]" | grep -vE "$device_files" >&2'
 	check "it blocks the signals that a terminal or a job manager sends to everybody" eval '
 		kill -INT "$owner" && kill -TERM "$owner" && kill -HUP "$owner" && sleep 0.2 && ! is_gone "$owner"'
 	touch end
@@ -164,6 +169,8 @@ check "one can be created and drained" eval 'timeout 30 "$ctl" create new 64K &&
 check "one that was there can be drained" timeout 30 "$ctl" drain unmapped
 check "the next owner is replaced, too" starts_another 2
 check "the new owner has the memory, the broker maps none" eval 'opens "$owner" | grep -qE "$device_files" && ! maps "$broker" | grep -E "$device_files" >&2'
+check "the new owner has nothing of the broker, and none of its mappings" eval '[ "$(opens "$owner" | grep -c "^socket:")" = 3 ] &&
+	! maps "$owner" | grep "gpubroker[.-]" | grep -vE "$device_files" >&2'
 touch end
 wait "$(jobs -p | tail -n 1)" 2>/dev/null
 rm -f held end
@@ -233,6 +240,10 @@ check "a broker that gets no other owner ends with status 1" no_other
 kill "$locker" 2>/dev/null
 rm -rf "/dev/shm/gpubroker.$name.mem"
 check "and says why, and what to do" grep -q 'the process that owns the device memory has ended.*start brokerd again' err
+check "the next broker starts" start
+kill -KILL "$(child_named owner-parent "$broker")"
+check "where the parent of owners is killed, no other one starts either" ended 1
+check "and the log says why" grep -q 'the process that owns the device memory has ended.*start brokerd again' err
 check "the next broker starts" start
 stops TERM 0
 plan

@@ -44,7 +44,6 @@ static int begin_by(struct owner_link *link, void *(*function)(void *))
 	owners_end = owner_link_open(link);
 	if (owners_end < 0)
 		return owners_end;
-	link->pid = getpid();
 	error = thread_start(&thread, function, NULL);
 	if (!error)
 		return 0;
@@ -59,7 +58,19 @@ static int begin(struct owner_link *link)
 	return begin_by(link, serve);
 }
 
-const struct owner_place owner_thread = { begin, end };
+static int open_place(struct owner_link *link)
+{
+	*link = (struct owner_link){ .parent = -1, .ended = -1, .sock = -1 };
+	return 0;
+}
+
+/* A thread cannot be killed: it carries out what it has. */
+static void do_nothing(struct owner_link *link)
+{
+	(void)link;
+}
+
+const struct owner_place owner_thread = { open_place, begin, do_nothing, end, do_nothing };
 
 int owner_thread_begin_with(struct owner_link *link, const struct device *device, unsigned devices)
 {
@@ -67,6 +78,7 @@ int owner_thread_begin_with(struct owner_link *link, const struct device *device
 	int error;
 
 	owner_thread_service = (struct service){ .device = device };
+	(void)open_place(link);
 	error = begin_by(link, serve_lanes);
 	if (error)
 		return error;

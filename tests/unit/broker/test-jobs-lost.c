@@ -91,6 +91,7 @@ static struct job *job_new(enum order_kind kind, uint64_t memory)
 
 	assert_non_null(job);
 	job->order = (struct order){ .kind = kind, .memory = memory };
+	job->descriptor = -1;
 	job->done = done;
 	return job;
 }
@@ -198,7 +199,7 @@ static void test_memory_of_an_owner_that_ended_is_free(void **state)
 
 static void adopt(uint64_t memory)
 {
-	assert_int_equal(jobs_adopt(&jobs, job_new(ORDER_ADOPT, memory), STDIN_FILENO), 0);
+	jobs_adopt(&jobs, job_new(ORDER_ADOPT, memory), STDIN_FILENO);
 }
 
 /* Before all other orders, because these may be about that memory. */
@@ -216,6 +217,7 @@ static void test_the_next_owner_adopts_memory_first(void **state)
 	number = ordered(0, ORDER_ADOPT, 7, &descriptor);
 	assert_true(descriptor > STDERR_FILENO);
 	close(descriptor);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
 	ordered(0, ORDER_ZERO, 7, &none);
 	answer(0, number, 0);
 	assert_int_equal(done_count, 1);
@@ -256,27 +258,95 @@ static unsigned descriptors(void)
 	return count;
 }
 
-/* More than an owner gets at once: the descriptors of those that were not sent are closed, too. */
-static void test_adoptions_that_were_not_sent_leave_no_descriptor(void **state)
+/* More than an owner gets at once. */
+static void test_adoptions_that_were_not_sent_are_forgotten_too(void **state)
 {
-	unsigned before;
-
 	(void)state;
 	owner_ends();
-	before = descriptors();
 	for (uint64_t i = 1; i <= 2 * LANE_ORDERS; i++)
 		adopt(i);
 	next_owner();
 	assert_int_equal(jobs.lane[0].count, LANE_ORDERS);
 	owner_ends();
 	assert_int_equal(jobs.pending, 0);
-	assert_int_equal(descriptors(), before);
 	adopt(1);
 	jobs_fail(&jobs);
 	pass();
 	assert_int_equal(jobs.pending, 0);
-	assert_int_equal(descriptors(), before);
 	assert_int_equal(done_count, 0);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+}
+
+static void release(uint64_t memory, int descriptor)
+{
+	struct job *job = job_new(ORDER_RELEASE, memory);
+
+	job->descriptor = descriptor;
+	jobs_submit(&jobs, job);
+}
+
+/* So the last close, which frees the memory and may take long, is never the broker's. */
+static void test_a_release_passes_the_descriptor_on(void **state)
+{
+	unsigned before = descriptors();
+	int descriptor;
+
+	(void)state;
+	release(7, dup(STDIN_FILENO));
+	assert_int_equal(descriptors(), before); /* on its way: the broker has none */
+	ordered(0, ORDER_RELEASE, 7, &descriptor);
+	assert_true(descriptor > STDERR_FILENO);
+	close(descriptor);
+	release(8, dup(STDIN_FILENO));
+	owner_ends();
+	release(9, dup(STDIN_FILENO));
+	next_owner();
+	ordered(0, ORDER_RELEASE, 7, &descriptor);
+	assert_int_equal(descriptor, -1);
+	ordered(0, ORDER_RELEASE, 8, &descriptor);
+	assert_int_equal(descriptor, -1); /* it ended with what the owner had not read */
+	ordered(0, ORDER_RELEASE, 9, &descriptor);
+	close(descriptor);
+	owner_ends();
+	release(10, dup(STDIN_FILENO));
+	jobs_fail(&jobs);
+	pass();
+	assert_int_equal(jobs.pending, 0);
+	assert_int_equal(descriptors(), before - LANES - LANES);
+}
+
+static void crash(void)
+{
+	owner_ends();
+	jobs_blame(&jobs);
+	next_owner();
+}
+
+/* The others, and what other lanes do, go on. */
+static void test_an_order_that_three_owners_crashed_at_fails(void **state)
+{
+	int none;
+
+	(void)state;
+	submit(ORDER_ALLOCATE, 0);
+	submit(ORDER_RELEASE, 7);
+	submit(ORDER_GONE, 0);
+	answer(1, ordered(1, ORDER_GONE, 0, &none), 0);
+	for (unsigned i = 1; i < 3; i++) {
+		crash();
+		owner_ends(); /* by SIGKILL */
+		next_owner();
+	}
+	assert_int_equal(done_count, 1);
+	crash();
+	pass();
+	assert_int_equal(done_count, 2);
+	assert_int_equal(last.order.kind, ORDER_ALLOCATE);
+	assert_int_equal(last.outcome.error, -EIO);
+	assert_non_null(strstr(last.outcome.text, "again and again"));
+	answer(0, ordered(0, ORDER_RELEASE, 7, &none), 0);
+	assert_int_equal(last.outcome.error, 0);
+	assert_int_equal(jobs.pending, 0);
 }
 
 static void test_without_another_owner_each_job_fails(void **state)
@@ -311,7 +381,9 @@ int main(void)
 		ON(test_memory_of_an_owner_that_ended_is_free),
 		ON(test_the_next_owner_adopts_memory_first),
 		ON(test_an_adoption_is_forgotten_when_the_next_owner_ends),
-		ON(test_adoptions_that_were_not_sent_leave_no_descriptor),
+		ON(test_adoptions_that_were_not_sent_are_forgotten_too),
+		ON(test_a_release_passes_the_descriptor_on),
+		ON(test_an_order_that_three_owners_crashed_at_fails),
 		ON(test_without_another_owner_each_job_fails),
 	};
 

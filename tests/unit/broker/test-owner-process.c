@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -31,7 +32,7 @@ static int setup(void **state)
 	(void)state;
 	wish = (struct owner_setup){ .device = "host:2" };
 	snprintf(wish.instance, sizeof wish.instance, "unit%d", (int)getpid());
-	return owner_process.begin(&owner);
+	return owner_process.open(&owner) || owner_process.begin(&owner);
 }
 
 static int teardown(void **state)
@@ -40,14 +41,23 @@ static int teardown(void **state)
 
 	(void)state;
 	owner_process.end(&owner);
+	owner_process.close(&owner);
+	owner_process.close(&owner); /* once more does nothing */
 	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s.mem", wish.instance);
 	rmdir(path);
-	return owner.sock != -1 || owner.lanes;
+	return owner.sock != -1 || owner.lanes || owner.parent != -1 ||
+	       waitpid(owner.parent_pid, NULL, WNOHANG) != -1 || errno != ECHILD;
 }
 
 static bool has_ended(void)
 {
-	return waitpid(owner.pid, NULL, WNOHANG) == -1 && errno == ECHILD;
+	return kill(owner.pid, 0) && errno == ESRCH;
+}
+
+/* Whether the parent of owners says within 5 seconds that this one has ended. */
+static bool end_is_told(void)
+{
+	return poll(&(struct pollfd){ .fd = owner.ended, .events = POLLIN }, 1, 5000) == 1;
 }
 
 static void test_it_starts_with_a_lane_for_each_device_and_one_for_questions(void **state)
@@ -76,7 +86,8 @@ static void test_devices_that_do_not_start_are_told_of(void **state)
 static void test_one_that_dies_before_its_devices_have_started(void **state)
 {
 	(void)state;
-	kill(owner.pid, SIGKILL);
+	owner_process.kill(&owner);
+	assert_true(end_is_told());
 	assert_int_equal(owner_link_start(&owner, &wish, &facts), -ECONNRESET);
 	assert_non_null(strstr(error_text(), "ended while they started"));
 	owner_process.end(&owner);
@@ -88,9 +99,65 @@ static void test_one_that_dies_between_lanes(void **state)
 	(void)state;
 	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
 	kill(owner.pid, SIGKILL);
-	assert_int_equal(waitid(P_PID, (id_t)owner.pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	assert_true(end_is_told());
 	assert_int_equal(owner_link_lanes(&owner, owner.lanes + 1), -ECONNRESET);
 	assert_int_equal(owner.lanes, 3);
+}
+
+static void test_one_follows_the_other(void **state)
+{
+	pid_t before = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
+		assert_int_not_equal(owner.pid, before);
+		before = owner.pid;
+		if (i % 2)
+			kill(before, SIGKILL);
+		else
+			owner_process.kill(&owner);
+		assert_true(end_is_told());
+		owner_process.kill(&owner); /* does nothing to the next one */
+		owner_process.end(&owner);
+		assert_true(owner.crashed && has_ended());
+		assert_int_equal(owner_process.begin(&owner), 0);
+	}
+}
+
+/* Nothing of what the broker gets meanwhile reaches a later owner: neither descriptors nor memory. */
+static void test_a_later_owner_has_nothing_of_the_broker(void **state)
+{
+	static char secret[] = "nothing yet";
+	int files[2], bytes;
+	char path[64], text[sizeof secret];
+
+	(void)state;
+	owner_process.end(&owner);
+	strcpy(secret, "a new key");
+	assert_int_equal(pipe(files), 0);
+	assert_int_equal(owner_process.begin(&owner), 0);
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
+	snprintf(path, sizeof path, "/proc/%d/mem", (int)owner.pid);
+	bytes = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(bytes >= 0);
+	assert_int_equal(pread(bytes, text, sizeof text, (off_t)(uintptr_t)secret), sizeof text);
+	assert_string_equal(text, "nothing yet");
+	close(bytes);
+	close(files[1]);
+	assert_int_equal(poll(&(struct pollfd){ .fd = files[0] }, 1, 5000), 1); /* nobody else has the other end */
+	close(files[0]);
+}
+
+static void test_without_a_parent_none_begins(void **state)
+{
+	(void)state;
+	kill(owner.parent_pid, SIGKILL);
+	assert_true(end_is_told());
+	owner_process.end(&owner);
+	assert_true(owner.crashed);
+	assert_int_equal(owner_process.begin(&owner), -ECONNRESET);
+	assert_non_null(strstr(error_text(), "does not fork it"));
 }
 
 /* What a broker that stops has sent is carried out, although its answers are not read. */
@@ -129,6 +196,9 @@ int main(void)
 		ON(test_devices_that_do_not_start_are_told_of),
 		ON(test_one_that_dies_before_its_devices_have_started),
 		ON(test_one_that_dies_between_lanes),
+		ON(test_one_follows_the_other),
+		ON(test_a_later_owner_has_nothing_of_the_broker),
+		ON(test_without_a_parent_none_begins),
 		ON(test_an_end_waits_for_all_orders),
 		ON(test_signals_do_not_end_it),
 	};
