@@ -150,13 +150,14 @@ static double timed_create(gpub_client *client, unsigned number)
 	return (double)(bench_now_ns() - began) / 1e3;
 }
 
-/* Resident memory and descriptors of the broker, of its children, and of theirs, one of which owns the device memory. */
+/* Resident memory and descriptors of the broker, its children and grandchildren: one owns the device memory. */
 static void say_of_broker(pid_t pid, unsigned count)
 {
 	char command[256];
 
 	snprintf(command, sizeof command,
-		 "for pid in %d $(pgrep -P %d) $(pgrep -P $(pgrep -d, -P %d)); do echo \"# %u buffers: $(cat /proc/$pid/comm)\" "
+		 "for pid in %d $(pgrep -P %d) $(pgrep -P $(pgrep -d, -P %d)); do "
+		 "echo \"# %u buffers: $(cat /proc/$pid/comm)\" "
 		 "$(grep VmRSS /proc/$pid/status), $(ls /proc/$pid/fd | wc -l) descriptors >&2; done",
 		 (int)pid, (int)pid, (int)pid, count);
 	(void)!system(command);

@@ -34,7 +34,7 @@ struct devices {
 	struct event             *begun; /* event: the next owner has sent an answer; NULL: none is starting */
 	struct event             *again; /* timer: the next owner is forked */
 	bool                      lost;  /* the last owner had served, and has ended */
-	unsigned                  tries; /* owners in a row that did not start, or crashed without carrying out an order */
+	unsigned                  tries; /* owners in a row that did not start, or crashed at once */
 	uint64_t                  answered; /* jobs.answered when the owner began to serve */
 	bool                      failed; /* no other owner is started */
 	/* called when no other owner is started; NULL: nothing is to be done */
@@ -60,8 +60,8 @@ int devices_open(struct broker *broker, const struct owner_place *place);
 void devices_close(struct broker *broker);
 
 /*
- * Starts the owner and has it start the devices, and sets broker->device. Returns 0, or a negative errno with the error message set,
- * and then the owner has ended.
+ * Starts the owner and has it start the devices, and sets broker->device. Returns 0, or a negative errno with the error
+ * message set, and then the owner has ended.
  */
 int devices_start(struct broker *broker, const struct owner_setup *setup);
 

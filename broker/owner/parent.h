@@ -16,7 +16,7 @@
  * if none could be forked, which the owner's socket has told, too.
  */
 enum parent_order {
-	PARENT_BEGIN, /* forks an owner, which serves (serve.h) the socket that comes beside this; the last one has ended */
+	PARENT_BEGIN, /* forks an owner, which serves the socket that comes beside this; the last one has ended */
 	PARENT_KILL   /* ends the owner by SIGKILL, if one runs */
 };
 

@@ -196,7 +196,8 @@ static int process_begin(struct owner_link *link)
 		return 0;
 	close(link->sock);
 	link->sock = -1;
-	return error_set(error, "the parent of the process that owns the devices does not fork it: %s", strerror(-error));
+	return error_set(error, "the parent of the process that owns the devices does not fork it: %s",
+			 strerror(-error));
 }
 
 static void process_kill(struct owner_link *link)

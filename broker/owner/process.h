@@ -21,7 +21,7 @@ struct owner_link {
 	pid_t    parent_pid;
 	int      ended;                /* readable when the owner has ended; -1: never */
 	int      sock;                 /* for setup and end; -1: there is no owner */
-	pid_t    pid;                  /* of the owner's process, which exports the memory; known when it has answered */
+	pid_t    pid;                  /* of the owner, which exports the memory; known when it has answered */
 	unsigned awaited;              /* number of answers that the owner has not sent yet */
 	unsigned lanes;                /* number of lanes: one more than there are devices */
 	int      lane[DEVICE_MAX + 1]; /* for orders (serve.h) */
@@ -37,7 +37,10 @@ struct owner_place {
 	int (*begin)(struct owner_link *link);
 	/* Ends the owner at once, whatever it does; link->ended tells when it has ended. */
 	void (*kill)(struct owner_link *link);
-	/* Ends the link, waits until the owner has ended, and sets `crashed` and `killed`. Does nothing if there is none. */
+	/*
+	 * Ends the link, waits until the owner has ended, and sets `crashed` and `killed`. Does nothing if there is
+	 * none.
+	 */
 	void (*end)(struct owner_link *link);
 	/* Undoes open(), after end(). Does nothing if the place is not open. */
 	void (*close)(struct owner_link *link);

@@ -29,8 +29,9 @@ unset CUDA_VISIBLE_DEVICES
 check "the doctor says what the driver supports" eval '"$ctl" --address "unix:$work/none" doctor >out 2>err
 	grep -qE "^ok: libcuda.so.1 supports CUDA [0-9]+\.[0-9]; gpubroker needs 12\.0" out &&
 	grep -qE "serves CUDA devices: [1-9]" out'
-# Nothing of the runtime is in these programs: what they load of CUDA is the driver.
-check "the broker's process has the driver's library and no runtime" eval \
-	'timeout -k 5 60 "$run" --quiet --device cuda --name "driver-$$" -- sh -c "cat /proc/\$PPID/maps" >out 2>err </dev/null &&
-	grep -q "libcuda\.so" out && ! grep -q "libcudart" out'
+# Nothing of the runtime is in these programs: what they load of CUDA is the driver, and only the process that owns the memory does.
+check "the owner of the memory has the driver's library and no runtime, the broker's own process neither" eval \
+	'timeout -k 5 60 "$run" --quiet --device cuda --name "driver-$$" -- sh -c "cat /proc/\$PPID/maps >of-broker
+		cat /proc/\$(pgrep -x gpubroker-owner | head -n 1)/maps >of-owner" >out 2>err </dev/null &&
+	grep -q "libcuda\.so" of-owner && ! grep -q "libcudart" of-owner && ! grep -qE "libcuda(rt)?\.so" of-broker'
 plan
