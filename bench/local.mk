@@ -13,6 +13,7 @@ bench_programs = \
 	bench/size \
 	bench/status \
 	bench/idle \
+	bench/owner \
 	bench/crowd \
 	bench/peer-mutex \
 	bench/curves
@@ -44,6 +45,8 @@ bench_join_SOURCES = bench/join.c $(bench_harness)
 bench_join_LDADD = $(public_libs)
 bench_name_SOURCES = bench/name.c $(bench_harness)
 bench_name_LDADD = $(public_libs) $(SODIUM_LIBS)
+bench_owner_SOURCES = bench/owner.c $(bench_clients)
+bench_owner_LDADD = $(public_libs) -lpthread
 bench_peer_boost_SOURCES = bench/peer-boost.cc $(bench_peer)
 bench_peer_boost_LDADD = $(public_libs) -lpthread -lrt
 bench_peer_lmdb_SOURCES = bench/peer-lmdb.c $(bench_peer)

@@ -227,7 +227,7 @@ test_scripts = \
 	tests/integration/exporter.sh \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
-	tests/integration/events.sh tests/integration/owner.sh \
+	tests/integration/events.sh tests/integration/owner.sh tests/integration/owner-kills.sh \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
@@ -244,6 +244,7 @@ test_scripts = \
 	tests/gpu/job-mps.sh tests/gpu/machines.sh tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
 	tests/gpu/pages.sh \
+	tests/gpu/owner-kills.sh \
 	tests/gpu/parked.sh \
 	tests/gpu/permuted.sh \
 	tests/gpu/python.sh \
@@ -269,7 +270,7 @@ EXTRA_DIST += tests/scale/machines.sh
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts) $(scale_scripts)
 test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
-	tests/integration/view-client tests/integration/owner-kills \
+	tests/integration/view-client tests/integration/owner-kills tests/integration/owner-holds \
 	tests/integration/activate tests/integration/notify-listen tests/integration/denied tests/speed/rounds \
 	tests/speed/messages tests/supervisor
 tests_supervisor_LDADD =
@@ -278,6 +279,7 @@ tests_integration_parked_LDADD = $(public_libs)
 tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
 tests_integration_owner_kills_LDADD = $(public_libs)
+tests_integration_owner_holds_LDADD = $(public_libs)
 
 # What other-exports.sh runs: broker-run and tests with another table of the kinds of export.
 other_exports_table = tests/integration/other-exports.c

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owner-kills.c - one of several workers that do everything that needs device memory, over and over, while owner.sh
- * kills the owner of the memory at random moments. Each result and each byte is checked.
+ * owner-kills.c - one of several workers that do everything that needs device memory, over and over, while
+ * owner-kills.sh kills the owner of the memory at random moments. Each result and each byte is checked.
  *
- *     owner-kills SECONDS [ends]
+ *     owner-kills FILE [ends]
  *
- * With memory that comes by descriptors, a worker's own calls always succeed. Other memory ends with its owner
- * ("ends"): its buffer has lost its name then, but who holds it reads on. A buffer of another worker may be gone or be
- * another one by then. All bytes of a buffer are equal, but in a tail that a resize added, which is zero. Prints what
- * is wrong and exits with 1.
+ * Ends when the file exists. With memory that comes by descriptors, a worker's own calls always succeed. Other memory
+ * ends with its owner ("ends"): its buffer has lost its name then, but who holds it reads on. A buffer of another
+ * worker may be gone or be another one by then. All bytes of a buffer are equal, but in a tail that a resize added,
+ * which is zero. Prints what is wrong and exits with 1.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "gpubroker.h"
@@ -26,6 +25,7 @@
 
 static gpub_client *client;
 static void *stream;
+static uint8_t *host; /* as large as the largest buffer */
 static unsigned rank, workers;
 static bool ends; /* memory ends with its owner */
 static uint64_t random_state;
@@ -63,14 +63,27 @@ static bool done(int error, const char *what, struct buffer *buffer)
 	return !error;
 }
 
-static void expect(const uint8_t *bytes, uint64_t from, uint64_t to, uint8_t value, const char *name)
+static void copy(void *to, const void *from, uint64_t size)
 {
-	for (uint64_t i = from; i < to; i++)
-		if (bytes[i] != value) {
-			fprintf(stderr, "worker %u: byte %llu of %s is %u, not %u\n", rank, (unsigned long long)i, name,
-				bytes[i], value);
+	must(gpub_copy_on(client, to, from, size, stream), "copy", "bytes");
+	must(gpub_stream_sync(stream), "sync", "the stream");
+}
+
+static void expect(const gpub_lease *lease, uint64_t from, uint64_t to, uint8_t value, const char *name)
+{
+	copy(host, (const uint8_t *)lease->ptr + from, to - from);
+	for (uint64_t i = 0; i < to - from; i++)
+		if (host[i] != value) {
+			fprintf(stderr, "worker %u: byte %llu of %s is %u, not %u\n", rank,
+				(unsigned long long)(from + i), name, host[i], value);
 			exit(1);
 		}
+}
+
+static void set(const gpub_lease *lease, uint64_t from, uint64_t to, uint8_t value)
+{
+	memset(host, value, to - from);
+	copy((uint8_t *)lease->ptr + from, host, to - from);
 }
 
 static void fill(struct buffer *buffer)
@@ -79,9 +92,9 @@ static void fill(struct buffer *buffer)
 
 	if (!done(gpub_acquire(client, buffer->name, GPUB_READ | GPUB_WRITE, 0, &lease), "acquire", buffer))
 		return;
-	expect(lease.ptr, 0, buffer->size, buffer->value, buffer->name);
+	expect(&lease, 0, buffer->size, buffer->value, buffer->name);
 	buffer->value = (uint8_t)(1 + random_next() % 255);
-	memset(lease.ptr, buffer->value, buffer->size);
+	set(&lease, 0, buffer->size, buffer->value);
 	must(gpub_signal_on(&lease, ++buffer->timeline, stream), "signal", buffer->name);
 	must(gpub_return_on(&lease, stream), "return", buffer->name);
 }
@@ -108,7 +121,7 @@ static void look(struct buffer *buffer)
 		return;
 	if (random_next() % 8 == 0)
 		usleep(20000); /* the owner may end meanwhile */
-	expect(lease.ptr, 0, buffer->size, buffer->value, buffer->name);
+	expect(&lease, 0, buffer->size, buffer->value, buffer->name);
 	must(gpub_return(&lease), "return", buffer->name);
 }
 
@@ -123,9 +136,9 @@ static void grow(struct buffer *buffer)
 	if (!done(gpub_resize(client, buffer->name, buffer->size, -1), "resize", buffer) ||
 	    !done(gpub_acquire(client, buffer->name, GPUB_READ | GPUB_WRITE, 0, &lease), "acquire", buffer))
 		return;
-	expect(lease.ptr, 0, before, buffer->value, buffer->name);
-	expect(lease.ptr, before, buffer->size, 0, buffer->name);
-	memset((uint8_t *)lease.ptr + before, buffer->value, buffer->size - before);
+	expect(&lease, 0, before, buffer->value, buffer->name);
+	expect(&lease, before, buffer->size, 0, buffer->name);
+	set(&lease, before, buffer->size, buffer->value);
 	must(gpub_return(&lease), "return", buffer->name);
 }
 
@@ -151,7 +164,7 @@ static void visit(void)
 	if (error == -ENOENT || error == -ESTALE)
 		return;
 	must(error, "visit", name);
-	(void)*(volatile uint8_t *)lease.ptr;
+	copy(host, lease.ptr, 1);
 	error = gpub_timeline(&lease, &value);
 	if (error && error != -EOWNERDEAD && error != -ESTALE)
 		must(error, "timeline", name);
@@ -183,14 +196,6 @@ static void deed(struct buffer *buffer)
 	}
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static unsigned number_of(const char *variable)
 {
 	const char *text = getenv(variable);
@@ -200,8 +205,10 @@ static unsigned number_of(const char *variable)
 
 int main(int argc, char **argv)
 {
-	double end = now() + (argc > 1 ? atof(argv[1]) : 1);
 	unsigned long deeds = 0;
+
+	if (argc < 2)
+		return 2;
 
 	ends = argc > 2 && !strcmp(argv[2], "ends");
 	rank = number_of("GPUBROKER_RANK");
@@ -209,9 +216,12 @@ int main(int argc, char **argv)
 	random_state = 0x9e3779b97f4a7c15u * (rank + 1);
 	must(gpub_connect(&client, NULL), "connect", "the broker");
 	must(gpub_stream_create(client, GPUB_CURRENT, &stream), "stream", "the device");
+	must(gpub_host_alloc(client, 4 * SIZE, (void **)&host), "memory", "the host");
 	for (unsigned i = 0; i < BUFFERS; i++)
 		snprintf(buffers[i].name, sizeof buffers[i].name, "w%u/%u", rank, i);
-	for (; now() < end; deeds++) {
+	printf("worker %u begins\n", rank);
+	fflush(stdout);
+	for (; access(argv[1], F_OK); deeds++) {
 		struct buffer *buffer = &buffers[random_next() % BUFFERS];
 
 		if (buffer->there)

@@ -11,7 +11,6 @@ set -u
 . "$top_srcdir/tests/own-brokerd.sh"
 
 ctl=$(cd "${top_builddir:?}" && pwd)/broker/broker-ctl
-run=${ctl%-ctl}-run
 client=${ctl%/broker/*}/tests/integration/status-client
 name=owner-$$
 owner=''
@@ -194,30 +193,6 @@ wait "$holder" 2>/dev/null
 rm -f held end
 check "and all memory is freed, also what ended" stops TERM 0
 unset GPUBROKER_EXPORT
-
-for export in vmm ipc; do
-	work_on() {
-		local child code n=0
-		GPUBROKER_EXPORT=$export GPUB_HOST_MEMORY=1G timeout -k 5 100 "$run" --device host --name "$name-$export" -n 4 -- \
-			"${client%/*}/owner-kills" 2 "$@" >out 2>err </dev/null &
-		runner=$!
-		# not in the broker's last moments: an owner that is killed there ends badly, and the exit status tells
-		while kill -0 "$runner" 2>/dev/null && ! grep -q deeds out; do
-			child=$(owner_of "$(pgrep -P "$runner" -x broker-run)" 2>/dev/null)
-			[ -z "$child" ] || ! kill -KILL "$child" || n=$((n + 1))
-			sleep "0.0$((RANDOM % 9))"
-		done 2>/dev/null
-		wait "$runner"
-		code=$?
-		echo "# $n kills"
-		[ "$code" = 0 ] && [ "$n" -ge 5 ] && grep -q "balanced" err && ! grep -q "NOT BALANCED" err
-	}
-	if [ $export = ipc ]; then
-		check "ipc: four workers do everything, and the owner is killed again and again: only names are lost" work_on ends
-	else
-		check "vmm: four workers do everything, and the owner is killed again and again: they notice nothing" work_on
-	fi
-done
 
 # ---- no other owner starts ----
 

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# owner-kills.sh - the process that owns the device memory is killed again and again, while workers do everything and check every
+# result and byte (owner-kills.c), or hold memory and use it on the device (owner-holds.c).
+#
+# OWNER_KILLS: how often, with each kind of export and worker; the default takes some seconds. OWNER_DEVICE=cuda OWNER_BYTES=4G:
+# tests/gpu/owner-kills.sh.
+# shellcheck disable=SC2016,SC2034 # what a check evaluates expands then, not before
+set -u
+# shellcheck source=tests/tap.sh
+. "${top_srcdir:?}/tests/tap.sh"
+# shellcheck source=tests/own-brokerd.sh
+. "$top_srcdir/tests/own-brokerd.sh"
+
+kills=${OWNER_KILLS:-40}
+run=$(cd "${top_builddir:?}" && pwd)/broker/broker-run
+programs=${run%/broker/*}/tests/integration
+device=${OWNER_DEVICE:-host}
+bytes=${OWNER_BYTES:-67108864}
+name=owner-kills-$$
+own_folder
+trap 'own_cleanup' EXIT
+export GPUB_HOST_MEMORY=1G GPUBROKER_MODULE_PATH=${run%/broker/*}/kernels
+
+# kills_next PARENT: the child of the parent of owners, once that has another one than $owner
+kills_next() {
+	local next=''
+	until [ -n "$next" ] && [ "$next" != "$owner" ] && kill -KILL "$next"; do
+		next=$(pgrep -P "$1")
+		kill -0 "$broker" || return 1
+	done
+	owner=$next
+} 2>/dev/null
+
+# weighs: resident KiB and descriptors of the broker
+weighs() {
+	echo "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$broker/status") $(find "/proc/$broker/fd" -type l 2>/dev/null | wc -l)"
+}
+
+# killed EXPORT WORKERS PROGRAM...: true if these workers end well after the owner was killed so often
+killed() {
+	local n parent owner=''
+	rm -f stop
+	GPUBROKER_EXPORT=$1 "$run" --device "$device" --name "$name" -n "$2" -- "${@:3}" >out 2>err </dev/null &
+	broker=$!
+	soon pgrep -P "$broker" -x owner-parent >/dev/null && parent=$(pgrep -P "$broker" -x owner-parent) || return 1
+	soon is_ready "$2" || return 1
+	: >weights
+	for ((n = 0; n < kills; n++)); do
+		kills_next "$parent" || break
+		weighs >>weights
+		sleep "0.0$((RANDOM % 8))$((RANDOM % 10))"
+	done
+	touch stop
+	wait "$broker"
+	status=$?
+	broker=''
+	[ "$n" = "$kills" ] && [ "$status" = 0 ]
+}
+
+# is_ready WORKERS: all have begun, or it is over
+is_ready() {
+	! kill -0 "$broker" 2>/dev/null || [ "$(grep -c "worker . begins" out)" = "$1" ]
+}
+
+works() {
+	killed "$1" 8 "$programs/owner-kills" "$work/stop" "${@:2}"
+}
+
+holds() {
+	killed "$1" 3 "$programs/owner-holds" "$work/stop" "$bytes"
+}
+
+# means: of resident memory and descriptors, in the second and in the last quarter of the run
+means() {
+	awk '{ part = int((NR - 1) * 4 / total); kib[part] += $1; fds[part] += $2; count[part]++ }
+		END { for (part = 1; part <= 3; part += 2) printf "%.0f %.1f ", kib[part] / count[part], fds[part] / count[part]; print "" }' \
+		total="$kills" weights
+}
+is_flat() {
+	read -r kib fds kib_last fds_last < <(means)
+	echo "# $(grep -c "owns the device memory now" err) owners followed; $kib and $kib_last KiB, $fds and $fds_last descriptors"
+	awk -v a="$kib" -v b="$kib_last" -v c="$fds" -v d="$fds_last" 'BEGIN { exit !(b <= a * 1.1 + 512 && d <= c + 24) }'
+}
+
+for export in vmm ipc; do
+	if [ $export = vmm ]; then
+		check "vmm: workers do everything, the owner is killed $kills times, and they notice nothing" works vmm
+	else
+		check "ipc: workers do everything, the owner is killed $kills times, and buffers lose no more than their names" works ipc ends
+	fi
+	check "$export: all that was allocated is freed, each mapping returned" eval 'grep -q "; balanced" err'
+	check "$export: memory and descriptors of the broker stay flat" is_flat
+	check "$export: who holds memory reads and writes on, and streams that wait go on, over $kills kills" holds $export
+	check "$export: that is freed, too" eval 'grep -q "; balanced" err'
+	check "$export: nothing is left in /dev/shm" eval '! ls -d /dev/shm/gpubroker."$name"* 2>/dev/null'
+done
+plan
