@@ -478,7 +478,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 int broker_deinit(struct broker *broker)
 {
 	parts_end(broker, PARTS);
-	if (!broker->devices->owner.crashed)
+	if (!broker->devices->crashed)
 		return 0;
 	return error_set(-EIO, "the process that owned the device memory did not end as it should: a line above may "
 			       "say why");

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <utlist.h>
 
@@ -23,9 +24,12 @@
 #include "device/select.h"
 #include "names.h"
 
-#define TRIES         10   /* owners in a row that may not start, or crash before they have carried out an order */
-#define PAUSE_MS      10   /* before the second of them; doubles with each */
-#define PAUSE_MAX_MS  5000
+/* No other owner is started when those that ended in a row have so many strikes. */
+#define STRIKES       100
+#define CRASHED       10   /* strikes for one that did not start or crashed */
+#define KILLED        1    /* for one that was ended by SIGKILL, as by a kernel that is out of memory */
+#define GOOD_SECONDS  10   /* after which an owner has served well: the strikes of those before it are forgotten */
+#define PAUSE_MS      10   /* before the next one if there are CRASHED strikes; doubles with each CRASHED more */
 #define START_SECONDS 60   /* that an owner may take for an answer while it starts */
 
 /* ---- the first owner ---- */
@@ -41,9 +45,15 @@ void devices_close(struct broker *broker)
 	broker->devices->place->close(&broker->devices->owner);
 }
 
+/* How an owner ends that was already given up says nothing. */
 void devices_end(struct broker *broker)
 {
-	broker->devices->place->end(&broker->devices->owner);
+	struct devices *devices = broker->devices;
+	bool serves = devices->owner.sock >= 0 && !broker->jobs->lost;
+
+	devices->place->end(&devices->owner);
+	if (serves)
+		devices->crashed = devices->owner.crashed;
 }
 
 int devices_start(struct broker *broker, const struct owner_setup *setup)
@@ -69,8 +79,8 @@ int devices_start(struct broker *broker, const struct owner_setup *setup)
 /* ---- memory of an owner that has ended ---- */
 
 /*
- * Memory without a descriptor that its owner keeps for processes: it serves no new buffers. Spare memory is given back,
- * and memory_close_named() closes the other allocations.
+ * Has memory whose handle opens nothing any more serve no new buffers: gives all spare memory back, and closes the other
+ * allocations without a descriptor.
  */
 static void retire_named(struct broker *broker)
 {
@@ -164,6 +174,14 @@ static void devices_fail(struct broker *broker)
 		devices->when_failed(devices->context);
 }
 
+static double seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 static void event_drop(struct event **event)
 {
 	if (*event)
@@ -171,32 +189,41 @@ static void event_drop(struct event **event)
 	*event = NULL;
 }
 
-/* Starts another owner: at once, or after a pause that grows if the last ones did not start or crashed at once. */
 static void start_later(struct broker *broker)
 {
 	struct devices *devices = broker->devices;
-	unsigned doubled = devices->tries ? devices->tries - 1 : 0;
-	uint64_t ms = doubled < 10 ? (uint64_t)PAUSE_MS << doubled : PAUSE_MAX_MS;
-	struct timeval pause = { 0 };
+	unsigned crashes = devices->strikes / CRASHED;
+	unsigned ms = crashes ? PAUSE_MS << (crashes - 1) : 0;
+	struct timeval pause = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 
-	if (ms > PAUSE_MAX_MS)
-		ms = PAUSE_MAX_MS;
-	if (devices->tries)
-		pause = (struct timeval){ .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
-	if (devices->tries >= TRIES || event_add(devices->again, &pause))
+	if (devices->strikes >= STRIKES || event_add(devices->again, &pause))
 		devices_fail(broker);
 }
 
-/* An owner that had served has ended by itself. */
-static void count_crash(struct broker *broker)
+/* Whether the owner, which has served, has done well: what ended those before it is over then. */
+static bool served_well(const struct broker *broker, bool killed)
 {
-	struct devices *devices = broker->devices;
+	const struct devices *devices = broker->devices;
 
-	devices->tries = broker->jobs->answered == devices->answered ? devices->tries + 1 : 0;
-	jobs_blame(broker->jobs);
+	return seconds_now() - devices->since >= GOOD_SECONDS ||
+	       (killed && broker->jobs->answered != devices->answered);
 }
 
-/* No device work of the owner is left: its process has ended, and nobody else has its descriptors. */
+static void count_end(struct broker *broker)
+{
+	struct devices *devices = broker->devices;
+	bool killed = devices->owner.killed && !devices->refused;
+
+	if (devices->serving) {
+		jobs_blame(broker->jobs, killed ? JOBS_KILL : JOBS_CRASH);
+		if (served_well(broker, killed))
+			devices->strikes = 0;
+	}
+	devices->strikes += killed ? KILLED : CRASHED;
+	devices->serving = devices->refused = false;
+}
+
+/* The owner's process has ended, so none of its device work is left. Or its parent has: then no other one begins. */
 static void on_gone(evutil_socket_t fd, short what, void *argument)
 {
 	struct broker *broker = argument;
@@ -206,9 +233,7 @@ static void on_gone(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	event_drop(&devices->gone);
 	devices->place->end(&devices->owner);
-	if (devices->lost && !devices->owner.killed)
-		count_crash(broker);
-	devices->lost = false;
+	count_end(broker);
 	start_later(broker);
 }
 
@@ -218,6 +243,7 @@ static void replace(struct broker *broker)
 	struct devices *devices = broker->devices;
 
 	if (devices->owner.sock < 0) { /* none has begun */
+		devices->strikes += CRASHED;
 		start_later(broker);
 		return;
 	}
@@ -227,10 +253,11 @@ static void replace(struct broker *broker)
 		devices_fail(broker);
 }
 
-static void not_started(struct broker *broker)
+static void not_started(struct broker *broker, int error)
 {
+	/* one that has ended by itself says how when it is gone */
+	broker->devices->refused = error != -ECONNRESET;
 	log_say("the next owner of the device memory did not start: %s", error_text());
-	broker->devices->tries++;
 	replace(broker);
 }
 
@@ -243,18 +270,49 @@ static bool has_same_devices(const struct owner_facts *facts, const struct owner
 	return same;
 }
 
+static void on_end(evutil_socket_t fd, short what, void *argument)
+{
+	struct broker *broker = argument;
+
+	(void)fd;
+	(void)what;
+	jobs_lose(broker->jobs);
+}
+
+/*
+ * Notices the end of an owner that serves from now on. The kernel closes this socket of a dead process before it ends
+ * its work on GPUs, and the lanes after that.
+ */
+static int watch(struct broker *broker)
+{
+	struct devices *devices = broker->devices;
+
+	devices->ends = event_new(broker->base, devices->owner.sock, EV_READ, on_end, broker);
+	if (!devices->ends || event_add(devices->ends, NULL))
+		return error_set(-ENOMEM, "the broker is out of memory");
+	devices->answered = broker->jobs->answered;
+	devices->since = seconds_now();
+	return 0;
+}
+
 static void serve_again(struct broker *broker)
 {
 	struct devices *devices = broker->devices;
 	char text[EVENT_TEXT_MAX];
+	int error;
 
 	broker->owner_pid = devices->owner.pid;
-	adopt_all(broker);
-	if (jobs_resume(broker->jobs, devices->owner.lane)) {
-		not_started(broker);
+	error = watch(broker);
+	if (!error) {
+		adopt_all(broker);
+		error = jobs_resume(broker->jobs, devices->owner.lane);
+	}
+	if (error) {
+		event_drop(&devices->ends);
+		not_started(broker, error);
 		return;
 	}
-	devices->answered = broker->jobs->answered;
+	devices->serving = true;
 	snprintf(text, sizeof text, "process %d owns the device memory now", (int)broker->owner_pid);
 	event_happened(broker, &(struct broker_event){ .kind = EVENT_OWNER_STARTED, .text = text });
 	names_again(devices->names); /* the directory of names is another one, and not watched yet */
@@ -278,7 +336,7 @@ static void on_begun(evutil_socket_t fd, short what, void *argument)
 	if (!error && !has_same_devices(&devices->facts, &devices->next))
 		error = error_set(-ENODEV, "the machine has other devices than the broker started with");
 	if (error)
-		not_started(broker);
+		not_started(broker, error);
 	else
 		serve_again(broker);
 }
@@ -304,15 +362,19 @@ static int begin_next(struct broker *broker)
 static void on_again(evutil_socket_t fd, short what, void *argument)
 {
 	struct broker *broker = argument;
+	int error;
 
 	(void)fd;
 	(void)what;
 	/* the lock of the directory of names ended with the owner, and the handles of its memory shall open nothing */
 	leftovers_remove_instance(broker->devices->setup.instance);
-	if (!begin_next(broker))
+	error = begin_next(broker);
+	if (!error)
 		return;
 	event_drop(&broker->devices->begun);
-	not_started(broker);
+	if (error == -ECONNRESET && broker->devices->owner.sock < 0)
+		broker->devices->strikes = STRIKES; /* the parent of owners has ended */
+	not_started(broker, error);
 }
 
 static void on_lost(void *context)
@@ -325,8 +387,16 @@ static void on_lost(void *context)
 						       .other.pid = (uint32_t)broker->owner_pid,
 						       .detail = orphans_unlink(broker) });
 	broker_changed(broker);
-	devices->lost = true;
+	event_drop(&devices->ends);
 	replace(broker); /* a lane may have ended alone, after a send that failed */
+}
+
+static void events_drop(struct devices *devices)
+{
+	event_drop(&devices->ends);
+	event_drop(&devices->gone);
+	event_drop(&devices->begun);
+	event_drop(&devices->again);
 }
 
 int devices_serve(struct broker *broker)
@@ -338,8 +408,11 @@ int devices_serve(struct broker *broker)
 	if (!devices->again)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	error = jobs_start(broker->jobs, broker->base, devices->owner.lane, devices->owner.lanes, on_lost, broker);
+	if (!error && (error = watch(broker)))
+		jobs_stop(broker->jobs);
 	if (error)
-		event_drop(&devices->again);
+		events_drop(devices);
+	devices->serving = !error;
 	return error;
 }
 
@@ -349,10 +422,11 @@ void devices_serve_end(struct broker *broker)
 	struct devices *devices = broker->devices;
 
 	usages_limit(&broker->memory->usages, 0);
+	/* one that has ended, or starts, has nothing to carry out, and may hang in that */
+	if (broker->jobs->lost && devices->owner.sock >= 0)
+		devices->place->kill(&devices->owner);
 	jobs_stop(broker->jobs);
-	event_drop(&devices->gone);
-	event_drop(&devices->begun);
-	event_drop(&devices->again);
+	events_drop(devices);
 }
 
 /* ---- the names of the host device's memory, which the owner has ---- */

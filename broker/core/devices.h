@@ -33,14 +33,18 @@ struct devices {
 	struct event             *gone;  /* event: the owner that is to be replaced has ended; NULL: none is */
 	struct event             *begun; /* event: the next owner has sent an answer; NULL: none is starting */
 	struct event             *again; /* timer: the next owner is forked */
-	bool                      lost;  /* the last owner had served, and has ended */
-	unsigned                  tries; /* owners in a row that did not start, or crashed at once */
-	uint64_t                  answered; /* jobs.answered when the owner began to serve */
-	bool                      failed; /* no other owner is started */
+	struct event             *ends;  /* event: the owner that serves has ended; NULL: none serves */
+	bool                      serving;  /* the owner serves, or has served and is not replaced yet */
+	bool                      refused;  /* the broker ends the next owner, which has an error or is late */
+	bool                      crashed;  /* the last owner did not end in order when the broker asked it to */
+	double                    since;    /* CLOCK_MONOTONIC in s when the owner began to serve */
+	uint64_t                  answered; /* jobs.answered at that time */
+	unsigned                  strikes;  /* against the owners that ended last */
+	bool                      failed;   /* no other owner is started */
 	/* called when no other owner is started; NULL: nothing is to be done */
 	void (*when_failed)(void *context);
 	void                     *context;
-	struct names             *names; /* that devices_look_at_names() has checked again */
+	struct names             *names; /* has names checked again after devices_look_at_names() */
 	/* what the owner said of the names of its memory */
 	struct {
 		bool asked;   /* an order is under way */

@@ -23,7 +23,7 @@ struct job {
 	 * it when it is sent, so that the last close, which frees the memory, is the owner's. Otherwise unused.
 	 */
 	int                  descriptor;
-	unsigned             deaths;     /* number of owners that the order has ended (jobs_blame) */
+	unsigned             blame;      /* for owners that ended while they carried it out (jobs_blame) */
 	bool                 unusable;   /* the memory that the ALLOCATE made is freed again, and the job fails */
 	struct rr_item       item;       /* links in the queue that the job waits in, or in lane.sent */
 	struct rr_user       queue;      /* head of its user's queue, while the job is the first in it */

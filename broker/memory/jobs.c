@@ -16,8 +16,8 @@
 
 #include "broker/owner/packet.h"
 
-#define DEATHS   3  /* number of owners that an order may end */
-#define AGAIN_MS 10 /* until orders are sent again that the kernel had no memory for */
+#define BLAME    100 /* at which an order fails */
+#define AGAIN_MS 10  /* until orders are sent again that the kernel had no memory for */
 
 static struct job *job_of(struct rr_item *item)
 {
@@ -96,15 +96,21 @@ static void descriptor_done(struct job *job)
 	job->descriptor = -1;
 }
 
-/* Returns whether the order is sent. An owner that has ended is noticed when its answers are read. */
+/*
+ * Returns whether the order is sent. An owner that has ended is noticed when its answers are read, and the order is the
+ * next owner's then.
+ */
 static bool send_order(struct lane *lane, struct job *job)
 {
+	int error;
+
 	if (!may_be_sent(lane, &job->order))
 		return false;
-	if (packet_send(lane->sock, &job->order, sizeof job->order, descriptor_of(job), MSG_DONTWAIT) == -EAGAIN) {
+	error = packet_send(lane->sock, &job->order, sizeof job->order, descriptor_of(job), MSG_DONTWAIT);
+	if (error == -EAGAIN)
 		try_again(lane->jobs);
+	if (error)
 		return false;
-	}
 	descriptor_done(job);
 	DL_APPEND(lane->sent, &job->item);
 	lane->count++;
@@ -161,9 +167,9 @@ static void fail(struct jobs *jobs, struct job *job)
 		job->order.kind = ORDER_ALLOCATE;
 	job->outcome = (struct outcome){ .error = -EIO, .descriptor = -1 };
 	snprintf(job->outcome.text, sizeof job->outcome.text,
-		 job->deaths < DEATHS ? "the process that owns the devices has ended: start the broker anew" :
-					"the process that owns the devices ended at it again and again; the log may "
-					"say why");
+		 job->blame < BLAME ? "the process that owns the devices has ended: start the broker anew" :
+				      "the process that owns the devices ended at it again and again; the log may say "
+				      "why");
 	jobs->pending--;
 	job->done(job);
 }
@@ -205,8 +211,8 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 }
 
 /*
- * Puts what the owner has not answered before all that waits. It was carrying out the first order, if any. What it was
- * to adopt is adopted anew, by the next one.
+ * Puts the orders that the owner has not answered before all that wait; it was carrying out the first of them. Frees
+ * the ADOPTs, because the next owner is told anew what to adopt.
  */
 static void lane_lose(struct lane *lane)
 {
@@ -227,30 +233,23 @@ static void lane_lose(struct lane *lane)
 	lane->bytes = 0;
 }
 
-static void lose(struct jobs *jobs)
-{
-	jobs->lost = true;
-	for (unsigned i = 0; i < jobs->lanes; i++)
-		lane_lose(&jobs->lane[i]);
-	jobs->when_lost(jobs->context);
-}
 
-static void lane_blame(struct lane *lane)
+static void lane_blame(struct lane *lane, unsigned blame)
 {
 	struct rr_item *first = lane->held;
 
-	if (!first || job_of(first)->order.number != lane->last || ++job_of(first)->deaths < DEATHS)
+	if (!first || job_of(first)->order.number != lane->last || (job_of(first)->blame += blame) < BLAME)
 		return;
 	DL_DELETE(lane->held, first);
 	DL_APPEND(lane->failing, first);
 	event_active(lane->jobs->again, EV_TIMEOUT, 0);
 }
 
-void jobs_blame(struct jobs *jobs)
+void jobs_blame(struct jobs *jobs, unsigned blame)
 {
 	assert(jobs->lost);
-	for (unsigned i = 0; i < jobs->lanes; i++)
-		lane_blame(&jobs->lane[i]);
+	for (unsigned i = 0; i + 1 < jobs->lanes; i++)
+		lane_blame(&jobs->lane[i], blame);
 }
 
 void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor)
@@ -329,8 +328,22 @@ static int read_answers(struct lane *lane, void (*handle)(struct lane *, const s
 			handle(lane, &outcome, descriptor);
 	}
 	explicit_bzero(&outcome.handle, sizeof outcome.handle);
-	send_orders(lane);
+	if (error != -ECONNRESET && !lane->jobs->lost)
+		send_orders(lane);
 	return error;
+}
+
+/* No lane has more answers than read_answers() reads. */
+void jobs_lose(struct jobs *jobs)
+{
+	if (jobs->lost)
+		return;
+	jobs->lost = true;
+	for (unsigned i = 0; i < jobs->lanes; i++)
+		(void)read_answers(&jobs->lane[i], finish);
+	for (unsigned i = 0; i < jobs->lanes; i++)
+		lane_lose(&jobs->lane[i]);
+	jobs->when_lost(jobs->context);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *argument)
@@ -340,7 +353,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 	(void)fd;
 	(void)what;
 	if (read_answers(lane, finish) == -ECONNRESET)
-		lose(lane->jobs);
+		jobs_lose(lane->jobs);
 }
 
 /* ---- another owner ---- */

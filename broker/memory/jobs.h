@@ -39,14 +39,14 @@ struct lane {
 	struct rr_item  *failing;  /* jobs that fail as soon as the loop runs `again` */
 	struct rr_item  *sent;     /* list of the jobs that the owner has not answered */
 	unsigned         count;    /* number of jobs in `sent` */
-	uint64_t         last;     /* number of the order that the last owner carried out when it ended; 0: none */
 	uint64_t         bytes;    /* bytes that they are about */
+	uint64_t         last;     /* number of the order that the last owner carried out when it ended; 0: none */
 };
 
 struct jobs {
 	struct lane  *lane;     /* one for each device, and a last one for ORDER_GONE and ORDER_NAMES */
 	unsigned      lanes;
-	/* event: timer that sends what the kernel had no memory for; or active, so that jobs fail */
+	/* event: a timer for orders that the kernel had no memory for; made active, it also lets jobs fail */
 	struct event *again;
 	unsigned      pending;  /* number of submitted jobs whose done() was not called yet */
 	uint64_t      numbers;  /* number of the last order */
@@ -70,7 +70,7 @@ void jobs_stop(struct jobs *jobs);
 
 /*
  * Sends orders to another owner, which has the other ends of these sockets, as many as before. The one before it has
- * ended: the orders that it had not answered are sent again, and no order is carried out twice. Orders of jobs_adopt()
+ * ended: the orders that it had not answered are sent again. Orders of jobs_adopt()
  * go before all others. Returns 0, or -ENOMEM with the error message set: jobs wait on.
  */
 int jobs_resume(struct jobs *jobs, const int *socks);
@@ -83,10 +83,20 @@ int jobs_resume(struct jobs *jobs, const int *socks);
 void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor);
 
 /*
- * The last owner ended by itself, perhaps because of what it was doing. An order that three owners ended at fails with
- * -EIO, so that it does not end all others. Called while there is no owner.
+ * Notes that the owner has ended, as a lane's end does: reads the answers that it has sent, then calls when_lost(). Does
+ * nothing if that is known.
  */
-void jobs_blame(struct jobs *jobs);
+void jobs_lose(struct jobs *jobs);
+
+/*
+ * Says how much the last owner's end is to be blamed on what it was doing on each device: JOBS_CRASH if it crashed,
+ * JOBS_KILL if it was killed by SIGKILL, as by a kernel that is out of memory. An order at which three owners crashed, or
+ * a hundred were killed, fails with -EIO, so that it does not end all later ones. A question is not blamed. Called while
+ * there is no owner.
+ */
+#define JOBS_CRASH 34
+#define JOBS_KILL  1
+void jobs_blame(struct jobs *jobs, unsigned blame);
 
 /* Lets all jobs fail with -EIO, from now on. Called while there is no owner. */
 void jobs_fail(struct jobs *jobs);

@@ -364,7 +364,7 @@ void memory_close_named(struct memory *memory)
 	struct allocation *allocation;
 
 	DL_FOREACH(memory->allocations, allocation)
-		if (!export_of(allocation->slab.kind.exported)->by_descriptor)
+		if (allocation->memory && !export_of(allocation->slab.kind.exported)->by_descriptor)
 			memory_make_private(memory, allocation);
 }
 

@@ -48,7 +48,7 @@ struct outcome {
 	struct device_handle handle;     /* of ALLOCATE: opens the memory */
 	/*
 	 * of ALLOCATE: opens the memory; -1: none. In the owner it is the device's, which closes it when the memory is
-	 * freed. The broker has a copy, and closes it before it orders the RELEASE.
+	 * freed. The broker has a copy, which it sends back with the RELEASE.
 	 */
 	int                  descriptor;
 };

@@ -32,7 +32,7 @@ static void become(const char *name, int sock, pid_t parent)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, name);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || null < 0 || dup2(null, 0) < 0 ||
-	    dup2(null, 1) < 0 || (sock != SOCK && dup2(sock, SOCK) < 0) || close_range(SOCK + 1, ~0u, 0))
+	    dup2(null, 1) < 0 || (sock != SOCK && dup3(sock, SOCK, O_CLOEXEC) < 0) || close_range(SOCK + 1, ~0u, 0))
 		_exit(EXIT_FAILURE);
 }
 

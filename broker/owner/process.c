@@ -129,6 +129,14 @@ int owner_link_start(struct owner_link *link, const struct owner_setup *setup, s
 	return error ? error : wait_for_answers(link, facts);
 }
 
+void owner_link_drop(struct owner_link *link)
+{
+	while (link->lanes)
+		close(link->lane[--link->lanes]);
+	close(link->sock);
+	link->sock = -1;
+}
+
 void owner_link_close(struct owner_link *link)
 {
 	struct pollfd readable = { .fd = link->sock, .events = POLLIN };
@@ -143,10 +151,7 @@ void owner_link_close(struct owner_link *link)
 	       (got < 0 && (errno == EAGAIN || errno == EINTR)))
 		if (got < 0)
 			poll(&readable, 1, -1);
-	while (link->lanes)
-		close(link->lane[--link->lanes]);
-	close(link->sock);
-	link->sock = -1;
+	owner_link_drop(link);
 }
 
 /* ---- the place: a process of its own ---- */
@@ -214,7 +219,10 @@ static void process_end(struct owner_link *link)
 
 	if (link->sock < 0)
 		return;
-	owner_link_close(link);
+	if (poll(&readable, 1, 0) == 1)
+		owner_link_drop(link);
+	else
+		owner_link_close(link);
 	while ((error = packet_receive(link->parent, &status, sizeof status, &none, MSG_DONTWAIT)) == -EAGAIN)
 		poll(&readable, 1, -1);
 	link->crashed = error || status;

@@ -67,10 +67,13 @@ int owner_link_lanes(struct owner_link *link, unsigned count);
 int owner_link_answer(struct owner_link *link, struct owner_facts *facts);
 
 /*
- * Ends the broker's side of all sockets and closes them, and waits until the owner has carried out all orders and ended
- * its side. For end().
+ * Ends the broker's side of all sockets, waits until the owner has carried out all orders and ended its side, and closes
+ * them. For end().
  */
 void owner_link_close(struct owner_link *link);
+
+/* Closes the sockets of an owner that has ended. For end(). */
+void owner_link_drop(struct owner_link *link);
 
 /*
  * Begins a link without lanes. Returns the owner's end of its socket, or a negative errno with the error message set.

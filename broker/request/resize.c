@@ -164,11 +164,17 @@ static void zero_job_submit(struct job *job, uint64_t bytes)
 	jobs_submit(growth->broker->jobs, job);
 }
 
+/* -ENOENT, that the owner of the devices does not have the memory, would mean to the client that there is no buffer. */
+static int zero_error(const struct job *job)
+{
+	return job->outcome.error == -ENOENT ? -EIO : job->outcome.error;
+}
+
 static void growth_zeroed(struct job *job)
 {
 	struct growth *growth = job->context;
 	const char *text;
-	int error = job->outcome.error;
+	int error = zero_error(job);
 
 	CRASH_POINT(growth_zeroed);
 	if (error)
@@ -283,7 +289,7 @@ static void cut_zeroed(struct job *job)
 
 	if (job->outcome.error)
 		pool_device_failed(broker, job, "zero", "");
-	growth_answer(cut, job->outcome.error, job->outcome.text);
+	growth_answer(cut, zero_error(job), job->outcome.text);
 	broker_changed(broker);
 	memory_unhold(broker->memory, cut->buffer->allocation);
 	free(cut);

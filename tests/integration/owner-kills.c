@@ -6,7 +6,7 @@
  *     owner-kills FILE [ends]
  *
  * Ends when the file exists. With memory that comes by descriptors, a worker's own calls always succeed. Other memory
- * ends with its owner ("ends"): its buffer has lost its name then, but who holds it reads on. A buffer of another
+ * ends with its owner ("ends"), unless it may grow: its buffer has lost its name then, but who holds it reads on. A buffer of another
  * worker may be gone or be another one by then. All bytes of a buffer are equal, but in a tail that a resize added,
  * which is zero. Prints what is wrong and exits with 1.
  */
@@ -57,7 +57,7 @@ static void must(int error, const char *what, const char *name)
 /* Whether a call of a worker's own buffer succeeded. If not, its memory has ended, and it has lost its name. */
 static bool done(int error, const char *what, struct buffer *buffer)
 {
-	if (!ends || (error != -ENOENT && error != -ESTALE))
+	if (!ends || buffer->reserve || (error != -ENOENT && error != -ESTALE))
 		must(error, what, buffer->name);
 	buffer->there = !error;
 	return !error;

@@ -3,8 +3,8 @@
 # owner-kills.sh - the process that owns the device memory is killed again and again, while workers do everything and check every
 # result and byte (owner-kills.c), or hold memory and use it on the device (owner-holds.c).
 #
-# OWNER_KILLS: how often, with each kind of export and worker; the default takes some seconds. OWNER_DEVICE=cuda OWNER_BYTES=4G:
-# tests/gpu/owner-kills.sh.
+# OWNER_KILLS: how often, with each kind of export and worker; the default takes some seconds. OWNER_DEVICE, OWNER_BYTES (that are
+# held), OWNER_PAUSE (longest time between two kills, in seconds): for tests/gpu/owner-kills.sh.
 # shellcheck disable=SC2016,SC2034 # what a check evaluates expands then, not before
 set -u
 # shellcheck source=tests/tap.sh
@@ -17,6 +17,7 @@ run=$(cd "${top_builddir:?}" && pwd)/broker/broker-run
 programs=${run%/broker/*}/tests/integration
 device=${OWNER_DEVICE:-host}
 bytes=${OWNER_BYTES:-67108864}
+pause=${OWNER_PAUSE:-0.08}
 name=owner-kills-$$
 own_folder
 trap 'own_cleanup' EXIT
@@ -32,6 +33,16 @@ kills_next() {
 	owner=$next
 } 2>/dev/null
 
+# random_below SECONDS
+random_below() {
+	awk -v below="$1" -v seed="$RANDOM" 'BEGIN { srand(seed); printf "%.3f", rand() * below }'
+}
+
+# followed: how many owners have begun to serve after another one
+followed() {
+	grep -c "owns the device memory now" err
+}
+
 # weighs: resident KiB and descriptors of the broker
 weighs() {
 	echo "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$broker/status") $(find "/proc/$broker/fd" -type l 2>/dev/null | wc -l)"
@@ -39,7 +50,7 @@ weighs() {
 
 # killed EXPORT WORKERS PROGRAM...: true if these workers end well after the owner was killed so often
 killed() {
-	local n parent owner=''
+	local n parent before owner=''
 	rm -f stop
 	GPUBROKER_EXPORT=$1 "$run" --device "$device" --name "$name" -n "$2" -- "${@:3}" >out 2>err </dev/null &
 	broker=$!
@@ -47,9 +58,12 @@ killed() {
 	soon is_ready "$2" || return 1
 	: >weights
 	for ((n = 0; n < kills; n++)); do
+		before=$(followed)
 		kills_next "$parent" || break
 		weighs >>weights
-		sleep "0.0$((RANDOM % 8))$((RANDOM % 10))"
+		# one in four may die while it starts
+		[ $((RANDOM % 4)) = 0 ] || soon eval '[ "$(followed)" -gt "$before" ]'
+		sleep "$(random_below "$pause")"
 	done
 	touch stop
 	wait "$broker"
@@ -79,7 +93,7 @@ means() {
 }
 is_flat() {
 	read -r kib fds kib_last fds_last < <(means)
-	echo "# $(grep -c "owns the device memory now" err) owners followed; $kib and $kib_last KiB, $fds and $fds_last descriptors"
+	echo "# $(followed) owners followed; $kib and $kib_last KiB, $fds and $fds_last descriptors"
 	awk -v a="$kib" -v b="$kib_last" -v c="$fds" -v d="$fds_last" 'BEGIN { exit !(b <= a * 1.1 + 512 && d <= c + 24) }'
 }
 

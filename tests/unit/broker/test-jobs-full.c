@@ -38,6 +38,7 @@ static void test_an_order_that_cannot_be_sent_is_sent_later(void **state)
 
 		assert_non_null(job);
 		job->order = (struct order){ .kind = ORDER_RELEASE, .memory = i };
+		job->descriptor = -1;
 		jobs_submit(&full, job);
 	}
 	assert_int_equal(full.lane->count, 0);

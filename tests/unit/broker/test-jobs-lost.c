@@ -315,10 +315,25 @@ static void test_a_release_passes_the_descriptor_on(void **state)
 	assert_int_equal(descriptors(), before - LANES - LANES);
 }
 
-static void crash(void)
+/* Before the broker has noticed it. */
+static void test_a_release_that_an_ended_owner_did_not_get_keeps_its_descriptor(void **state)
+{
+	int descriptor;
+
+	(void)state;
+	shutdown(owners[0], SHUT_RDWR);
+	release(7, dup(STDIN_FILENO));
+	owner_ends();
+	next_owner();
+	ordered(0, ORDER_RELEASE, 7, &descriptor);
+	assert_true(descriptor > STDERR_FILENO);
+	close(descriptor);
+}
+
+static void ends_of(unsigned blame)
 {
 	owner_ends();
-	jobs_blame(&jobs);
+	jobs_blame(&jobs, blame);
 	next_owner();
 }
 
@@ -331,22 +346,55 @@ static void test_an_order_that_three_owners_crashed_at_fails(void **state)
 	submit(ORDER_ALLOCATE, 0);
 	submit(ORDER_RELEASE, 7);
 	submit(ORDER_GONE, 0);
-	answer(1, ordered(1, ORDER_GONE, 0, &none), 0);
-	for (unsigned i = 1; i < 3; i++) {
-		crash();
-		owner_ends(); /* by SIGKILL */
-		next_owner();
-	}
-	assert_int_equal(done_count, 1);
-	crash();
+	ends_of(JOBS_CRASH);
+	ends_of(JOBS_CRASH);
+	ends_of(JOBS_KILL);
 	pass();
-	assert_int_equal(done_count, 2);
+	assert_int_equal(done_count, 0);
+	ends_of(JOBS_CRASH);
+	pass();
+	assert_int_equal(done_count, 1);
 	assert_int_equal(last.order.kind, ORDER_ALLOCATE);
 	assert_int_equal(last.outcome.error, -EIO);
 	assert_non_null(strstr(last.outcome.text, "again and again"));
 	answer(0, ordered(0, ORDER_RELEASE, 7, &none), 0);
 	assert_int_equal(last.outcome.error, 0);
+	answer(1, ordered(1, ORDER_GONE, 0, &none), 0);
+	assert_int_equal(last.outcome.error, 0);
 	assert_int_equal(jobs.pending, 0);
+}
+
+/* A kernel that is out of memory ends by SIGKILL who has the most, again and again where one order is to blame. */
+static void test_an_order_that_a_hundred_owners_were_killed_at_fails(void **state)
+{
+	(void)state;
+	submit(ORDER_ZERO, 7);
+	for (unsigned i = 1; i < 100; i++)
+		ends_of(JOBS_KILL);
+	pass();
+	assert_int_equal(done_count, 0);
+	ends_of(JOBS_KILL);
+	pass();
+	assert_int_equal(done_count, 1);
+	assert_int_equal(last.outcome.error, -EIO);
+}
+
+/* Answers of all lanes count that were sent before the end of one was read. */
+static void test_no_answer_is_lost_by_the_end_of_another_lane(void **state)
+{
+	const struct outcome outcome = { .descriptor = -1, .number = 1 };
+	int none;
+
+	(void)state;
+	submit(ORDER_GONE, 0);
+	assert_int_equal(ordered(1, ORDER_GONE, 0, &none), 1);
+	assert_int_equal(packet_send(owners[1], &outcome, sizeof outcome, -1, 0), 0);
+	jobs_lose(&jobs);
+	jobs_lose(&jobs); /* once more does nothing */
+	assert_int_equal(losses, 1);
+	assert_int_equal(done_count, 1);
+	assert_int_equal(jobs.pending, 0);
+	owner_ends();
 }
 
 static void test_without_another_owner_each_job_fails(void **state)
@@ -383,7 +431,10 @@ int main(void)
 		ON(test_an_adoption_is_forgotten_when_the_next_owner_ends),
 		ON(test_adoptions_that_were_not_sent_are_forgotten_too),
 		ON(test_a_release_passes_the_descriptor_on),
+		ON(test_a_release_that_an_ended_owner_did_not_get_keeps_its_descriptor),
 		ON(test_an_order_that_three_owners_crashed_at_fails),
+		ON(test_an_order_that_a_hundred_owners_were_killed_at_fails),
+		ON(test_no_answer_is_lost_by_the_end_of_another_lane),
 		ON(test_without_another_owner_each_job_fails),
 	};
 

@@ -163,6 +163,7 @@ static void submit(enum order_kind kind, uid_t uid, uint64_t number)
 
 	assert_non_null(job);
 	job->order.kind = kind;
+	job->descriptor = -1;
 	job->order.uid = uid;
 	job->order.size = kind == ORDER_ALLOCATE ? number : 0;
 	job->order.memory = kind == ORDER_RELEASE || kind == ORDER_ZERO ? number : 0;
