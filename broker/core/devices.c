@@ -45,7 +45,7 @@ void devices_close(struct broker *broker)
 	broker->devices->place->close(&broker->devices->owner);
 }
 
-/* How an owner ends that was already given up says nothing. */
+/* Only the end of an owner that serves is told: another one was to replace all others. */
 void devices_end(struct broker *broker)
 {
 	struct devices *devices = broker->devices;
@@ -79,8 +79,8 @@ int devices_start(struct broker *broker, const struct owner_setup *setup)
 /* ---- memory of an owner that has ended ---- */
 
 /*
- * Has memory whose handle opens nothing any more serve no new buffers: gives all spare memory back, and closes the other
- * allocations without a descriptor.
+ * Has memory whose handle opens nothing any more serve no new buffers: gives all spare memory back, and closes the
+ * other allocations without a descriptor.
  */
 static void retire_named(struct broker *broker)
 {

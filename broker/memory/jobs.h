@@ -83,16 +83,16 @@ int jobs_resume(struct jobs *jobs, const int *socks);
 void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor);
 
 /*
- * Notes that the owner has ended, as a lane's end does: reads the answers that it has sent, then calls when_lost(). Does
- * nothing if that is known.
+ * Notes that the owner has ended, as a lane's end does: reads the answers that it has sent, then calls when_lost().
+ * Does nothing if that is known.
  */
 void jobs_lose(struct jobs *jobs);
 
 /*
  * Says how much the last owner's end is to be blamed on what it was doing on each device: JOBS_CRASH if it crashed,
- * JOBS_KILL if it was killed by SIGKILL, as by a kernel that is out of memory. An order at which three owners crashed, or
- * a hundred were killed, fails with -EIO, so that it does not end all later ones. A question is not blamed. Called while
- * there is no owner.
+ * JOBS_KILL if it was killed by SIGKILL, as by a kernel that is out of memory. An order at which three owners crashed,
+ * or a hundred were killed, fails with -EIO, so that it does not end all later ones. A question is not blamed. Called
+ * while there is no owner.
  */
 #define JOBS_CRASH 34
 #define JOBS_KILL  1

@@ -53,8 +53,8 @@ void *owner_address(const struct owner *owner, uint64_t number)
 
 static int unknown(uint64_t number)
 {
-	return error_set(-ENOENT, "memory %llu of the device ended with the process that had made it, and could not be taken "
-			  "over", (unsigned long long)number);
+	return error_set(-ENOENT, "memory %llu of the device ended with the process that had made it, and could not be "
+				  "taken over", (unsigned long long)number);
 }
 
 static int make(const struct device *device, const struct order *order, struct held *held, struct outcome *outcome)

@@ -67,8 +67,8 @@ int owner_link_lanes(struct owner_link *link, unsigned count);
 int owner_link_answer(struct owner_link *link, struct owner_facts *facts);
 
 /*
- * Ends the broker's side of all sockets, waits until the owner has carried out all orders and ended its side, and closes
- * them. For end().
+ * Ends the broker's side of all sockets, waits until the owner has carried out all orders and ended its side, and
+ * closes them. For end().
  */
 void owner_link_close(struct owner_link *link);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owner-holds.c - one of several workers that hold memory and use it on the device, while owner-kills.sh kills the owner
- * of the memory.
+ * owner-holds.c - one of several workers that hold memory and use it on the device, while owner-kills.sh kills the
+ * owner of the memory.
  *
  *     owner-holds FILE BYTES
  *
  * All share a buffer of so many bytes, and check each word of it with a kernel, over and over. A stream of each waits
  * for a timeline, and then writes into a buffer of its worker. The timeline is signalled when the file exists, and each
- * worker looks at what its stream wrote. Prints "begins" when it has all that it needs, what is wrong otherwise, and then
- * exits with 1.
+ * worker looks at what its stream wrote. Prints "begins" when it has all that it needs, what is wrong otherwise, and
+ * then exits with 1.
  */
 #include <stdint.h>
 #include <stdio.h>

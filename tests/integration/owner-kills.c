@@ -6,9 +6,9 @@
  *     owner-kills FILE [ends]
  *
  * Ends when the file exists. With memory that comes by descriptors, a worker's own calls always succeed. Other memory
- * ends with its owner ("ends"), unless it may grow: its buffer has lost its name then, but who holds it reads on. A buffer of another
- * worker may be gone or be another one by then. All bytes of a buffer are equal, but in a tail that a resize added,
- * which is zero. Prints what is wrong and exits with 1.
+ * ends with its owner ("ends"), unless it may grow: its buffer has lost its name then, but who holds it reads on. A
+ * buffer of another worker may be gone or be another one by then. All bytes of a buffer are equal, but in a tail that a
+ * resize added, which is zero. Prints what is wrong and exits with 1.
  */
 #include <errno.h>
 #include <stdbool.h>
