@@ -142,7 +142,7 @@ known() {
 }
 check "what comments and documents name is there" known
 
-# The table of tests/model/README.md: a step of the model is in lease.pml, and what stands behind a file is in that file.
+# The tables of tests/model/README.md: a step of a model is in that model, and what stands behind a file is in that file.
 # shellcheck disable=SC2016 # awk's own
 steps='
 function has(file, word,   line, found) {
@@ -165,8 +165,8 @@ function every(text, files,   word) {
 		want(word ~ /^[A-Z_]+$/ ? model : files, word)
 	}
 }
-BEGIN { model = "tests/model/lease.pml"; while ((getline line <paths) > 0) { name = line; sub(/.*\//, "", name); path[name] = path[name] " " line } }
-/^\| in lease.pml/ { on = 1 }
+BEGIN { while ((getline line <paths) > 0) { name = line; sub(/.*\//, "", name); path[name] = path[name] " " line } }
+/^\| in (lease|owner)\.pml/ { on = 1; model = "tests/model/" $3; tables++ }
 on && !/^\|/ { on = 0 }
 on {
 	split($0, column, "|")
@@ -180,7 +180,7 @@ on {
 		else every(part[i], files)
 	}
 }
-END { if (seen < 50) print "# the table of tests/model/README.md is not found" }'
+END { if (seen < 90 || tables < 2) print "# the tables of tests/model/README.md are not found" }'
 modelled() {
 	find libbroker broker -name '*.[ch]' >"$work/paths"
 	awk -v paths="$work/paths" -v everywhere="$(tr '\n' ' ' <"$work/paths")" "$steps" tests/model/README.md >"$work/out"

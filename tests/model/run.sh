@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - the lease protocol in lease.pml, checked with spin: the right model must be searched to its end without an
-# error, and each mistake must have a counterexample, that of the assertion named for it. The same for the formula that
-# each drain and each acquire ends, under weak fairness. README.md: more, and larger.
-#   run.sh                 the suite's configurations
-#   run.sh large FLAGS...  one configuration, with $MODEL_MEMORY MiB (6000) and $MODEL_SECONDS (3600); with -DLIVE
-#                          among the flags, the formula
+# run.sh - the lease protocol in lease.pml and the owner's death in owner.pml, checked with spin: the right models must
+# be searched to their end without an error, and each mistake must have a counterexample, that of the assertion named
+# for it. The same for the formula that each drain and each acquire ends, under weak fairness. README.md: more, and larger.
+#   run.sh                        the suite's configurations
+#   run.sh large [owner] FLAGS... one configuration, with $MODEL_MEMORY MiB (6000) and $MODEL_SECONDS (3600); with
+#                                 -DLIVE among the flags, the formula
 set -u
 
-model=$(cd "$(dirname "$0")" && pwd)/lease.pml
+here=$(cd "$(dirname "$0")" && pwd)
+model=$here/lease.pml
 cc=$(command -v clang || command -v gcc) # clang compiles a pan in half of gcc's time
 for tool in spin "${cc:-gcc}"; do
 	if ! command -v "$tool" >/dev/null; then
@@ -20,14 +21,15 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-memory=2000 seconds=120 optimise=-O0 depth=50000 bounds=''
+memory=2000 seconds=120 optimise=-O0 depth=50000 bounds='' part=''
 
 # Leaves what spin, the compiler and pan said in ./out. The flags are words; what follows them is pan's. Assertions are
-# searched with partial-order reduction, but where processes end; the formula under weak fairness, without.
+# searched with partial-order reduction, but where processes end; the formula under weak fairness, without. With -DENDS
+# a cycle of states is an error, too: owner.pml has none, so each of its runs ends.
 search() {
 	local kind='-DSAFETY' how=
 
-	case $1 in *-DLIVE*) kind='-DNFAIR=4 -DNOREDUCE' how='-a -f' ;; *-DCRASH*) kind='-DSAFETY -DNOREDUCE' ;; esac
+	case $1 in *-DLIVE*) kind='-DNFAIR=4 -DNOREDUCE' how='-a -f' ;; *-DENDS*) kind='-DNP -DNOREDUCE' how=-l ;; *-DCRASH*) kind='-DSAFETY -DNOREDUCE' ;; esac
 	# shellcheck disable=SC2086
 	if ! spin -a $1 "$model" >out 2>&1 || grep -q 'Error:' out ||
 	   ! "$cc" $optimise -w -DCOLLAPSE $kind $bounds -DMEMLIM="$memory" -o pan pan.c >>out 2>&1; then
@@ -45,6 +47,10 @@ searched() {
 
 if [ "${1:-}" = large ]; then
 	shift
+	if [ "${1:-}" = owner ]; then
+		model=$here/owner.pml
+		shift
+	fi
 	memory=${MODEL_MEMORY:-6000} seconds=${MODEL_SECONDS:-3600} optimise=-O2 depth=2000000
 	search "$*"
 	cat out
@@ -56,7 +62,7 @@ fi
 names_known() {
 	local name
 	for name in $(sed -n 's/^mtype = { \(ACQUIRE.*\) };/\1/p' "$model" | tr -d ,); do
-		[ "$name" = KNOWN ] || grep -q "ROW($name, " "${model%/*}/../../libbroker/common/wire.h" || return
+		[ "$name" = KNOWN ] || grep -q "ROW($name, " "$here/../../libbroker/common/wire.h" || return
 	done
 	[ -n "$name" ]
 }
@@ -107,14 +113,14 @@ endless() { case_begin judge_endless "$@"; }
 judge_right() {
 	search "$1"
 	searched
-	report $? "right: $1 ($(grep -oE '[0-9.e+]+ states, stored' out))"
+	report $? "right$part: $1 ($(grep -oE '[0-9.e+]+ states, stored' out))"
 }
 
 # A counterexample that is only the model's own bound (its pool, a channel) does not count.
 judge_wrong() {
 	search "$1"
 	grep -q 'errors: 1$' out && grep -qF "$2" out
-	report $? "wrong: $1"
+	report $? "wrong$part: $1"
 }
 
 # A drain or an acquire that never ends; what other mistakes it makes is not asked.
@@ -153,7 +159,7 @@ ends='-DLIVE -DBG -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DTRIMS=0'
 seal='-DSEALS -DNG=1 -DTRIMS=0 -DNORENEW -DNOUNORD'
 stuck='-DLIVE -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DITERS=2 -DCLOSEFAIL=1 -DSTAYS'
 
-echo 1..126
+echo 1..154
 count=1
 names_known
 report $? "each message of the model is one of the protocol's"
@@ -286,6 +292,51 @@ endless "-DF_NOCAT $ends -DFOREVER -DNORETIRE"
 endless "-DF_ORPHANLOST $ends -DITERS=1 -DOTHER=1 -DDIES -DCRASH=1"
 endless "-DF_OPENDUMB $ends -DITERS=1 -DSTAYS"
 endless "-DF_KNOWNSPIN $stuck"
+
+# ---- the owner's death ----
+
+model=$here/owner.pml part=' owner' bounds=''
+late='(bytes[(mapped[c]-1)]==serial)'       # a zero lands in a buffer that a client uses
+dirty='!(bytes[(mapped[c]-1)])||'           # a client gets the bytes of the buffer before
+meant='(tenant[(p-1)]==(a+1))'              # a RELEASE frees other memory than it means
+answered='((finished[0]==number[0])&&'      # a job is never done
+once='((finished[a]+1)==number[a])'         # a job is done twice
+unknown='||unadopted[a])'                   # the owner does not know memory that has a descriptor
+adopted='!(at[((o*'                         # memory is adopted twice
+nameless='||(maker['                        # a buffer has a name though its memory has ended
+account='||(failed&&(state['                # the broker counts memory as lost
+leaked='!(at[((owner*'                      # the owner has memory that no allocation has
+
+two='-DNA=2 -DNB=2'
+right "$two"
+right '-DPIECES=1'
+right '-DPIECES=1 -DNC=2 -DITERS=1'
+right "$two -DPIECES=1 -DDEATHS=2"
+right "$two -DIPC=1"
+right "$two -DIPC=3"
+right "$two -DIPC=3 -DPIECES=1 -DDEATHS=2"
+right "$two -DITERS=1 -DADOPTFAILS"
+right "$two -DITERS=1 -DNOFD=1"
+right "$two -DITERS=1 -DNONEXT"
+right "$two -DITERS=1 -DNONEXT -DIPC=1"
+right "-DENDS $two -DITERS=1"
+right "-DENDS $two -DITERS=1 -DIPC=3"
+right "$two -DDEATHS=0 -DLASTCLOSE"
+bounds='-DNOBOUNDCHECK'
+wrong "-DF_EOF $two -DPIECES=4 -DLIMIT=2" "$late"
+wrong "-DF_ZEROONCE $two" "$dirty"
+wrong "-DF_ADDRESS $two" "$meant"
+wrong "-DF_DROP $two" "$answered"
+wrong "-DF_TWICE $two -DPIECES=4 -DLIMIT=2" "$once"
+wrong "-DF_ADOPTLAST $two" "$unknown"
+wrong "-DF_ADOPTAGAIN $two -DDEATHS=2" "$adopted"
+wrong "-DF_NOADOPT $two" "$unknown"
+wrong "-DF_OLDLANE $two -DPIECES=4 -DLIMIT=2" "$dirty"
+wrong "-DF_UNKNOWN $two" "$account"
+wrong "-DF_NAMES $two -DIPC=3" "$nameless"
+wrong "-DF_SPARE $two -DIPC=3" "$nameless"
+wrong "-DF_REFUSED $two -DNOFD=1" "$leaked"
+wrong "-DF_UNZEROED $two -DADOPTFAILS" "$dirty"
 
 wait
 tell
