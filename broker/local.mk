@@ -76,6 +76,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/show/json.c broker/show/json.h \
 	broker/show/look.c broker/show/look.h \
 	broker/show/openmetrics.c broker/show/openmetrics.h \
+	broker/show/owner-lines.c broker/show/owner-lines.h \
 	broker/show/process.c broker/show/process.h \
 	broker/show/rates.c broker/show/rates.h \
 	broker/show/read.c broker/show/read.h \

@@ -227,7 +227,7 @@ test_scripts = \
 	tests/integration/exporter.sh \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
-	tests/integration/events.sh tests/integration/owner.sh tests/integration/owner-kills.sh \
+	tests/integration/events.sh tests/integration/owner.sh tests/integration/owner-status.sh tests/integration/owner-kills.sh \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \

@@ -19,6 +19,7 @@
 #include "broker/registry/registry.h"
 #include "broker/request/manage.h"
 #include "broker/status/leftovers.h"
+#include "broker/status/status.h"
 #include "common/error.h"
 #include "common/status-file.h"
 #include "device/select.h"
@@ -96,6 +97,19 @@ static bool ends_with_owner(const struct buffer *buffer)
 	return !export_of(buffer->allocation->slab.kind.exported)->by_descriptor;
 }
 
+/* Notes for the status file which allocations' memory has ended, and so the buffers in them. */
+static void mark_ended(struct broker *broker)
+{
+	struct allocation *allocation;
+
+	DL_FOREACH(broker->memory->allocations, allocation) {
+		if (!allocation_is_made(allocation) || export_of(allocation->slab.kind.exported)->by_descriptor)
+			continue;
+		allocation->ended = true;
+		registry_freeing(broker->registry, allocation);
+	}
+}
+
 /* Takes the names of the buffers away whose memory has ended. Returns how many. */
 static unsigned orphans_unlink(struct broker *broker)
 {
@@ -169,6 +183,7 @@ static void devices_fail(struct broker *broker)
 	struct devices *devices = broker->devices;
 
 	devices->failed = true;
+	status_owner_failed(broker);
 	jobs_fail(broker->jobs);
 	if (devices->when_failed)
 		devices->when_failed(devices->context);
@@ -258,6 +273,7 @@ static void not_started(struct broker *broker, int error)
 	/* one that has ended by itself says how when it is gone */
 	broker->devices->refused = error != -ECONNRESET;
 	log_say("the next owner of the device memory did not start: %s", error_text());
+	status_owner_tries(broker, ++broker->devices->tries);
 	replace(broker);
 }
 
@@ -315,6 +331,7 @@ static void serve_again(struct broker *broker)
 	devices->serving = true;
 	snprintf(text, sizeof text, "process %d owns the device memory now", (int)broker->owner_pid);
 	event_happened(broker, &(struct broker_event){ .kind = EVENT_OWNER_STARTED, .text = text });
+	status_owner_serves(broker);
 	names_again(devices->names); /* the directory of names is another one, and not watched yet */
 	broker_changed(broker);
 }
@@ -381,12 +398,16 @@ static void on_lost(void *context)
 {
 	struct broker *broker = context;
 	struct devices *devices = broker->devices;
+	unsigned lost;
 
 	retire_named(broker);
+	mark_ended(broker);
+	lost = orphans_unlink(broker);
 	event_happened(broker, &(struct broker_event){ .kind = EVENT_OWNER_DIED,
 						       .other.pid = (uint32_t)broker->owner_pid,
-						       .detail = orphans_unlink(broker) });
-	broker_changed(broker);
+						       .detail = lost });
+	devices->tries = 0;
+	status_owner_died(broker, lost, devices->tries);
 	event_drop(&devices->ends);
 	replace(broker); /* a lane may have ended alone, after a send that failed */
 }

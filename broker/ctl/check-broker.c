@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/show/ask.h"
+#include "broker/show/owner-lines.h"
 #include "broker/show/read.h"
 #include "checks.h"
 #include "client/client.h"
@@ -89,6 +91,50 @@ void check_brokers(struct exam *exam)
 	instances_free(&instances);
 }
 
+/* ---- the owner of the device memory ---- */
+
+static void say_owner(const struct shown *shown)
+{
+	struct owner_line lines[OWNER_LINES_MAX];
+	size_t count = owner_lines(shown, lines);
+
+	for (size_t i = 0; i < count; i++)
+		if (lines[i].tone == TONE_PLAIN)
+			ok("%s", lines[i].text);
+		else if (lines[i].tone == TONE_ALARM)
+			warn("the broker's log says why, if this lasts", "%s", lines[i].text);
+		else
+			warn("broker-ctl events says more, and the system's log who killed it", "%s", lines[i].text);
+}
+
+static int status_ask(struct shown *shown, const char *address)
+{
+	char text[SOCKET_ADDRESS_SIZE];
+	gpub_client *client;
+	int error = client_address(address, text);
+
+	if (!error)
+		error = client_connect_within(&client, address, ANSWER_SECONDS);
+	if (error)
+		return error;
+	error = shown_ask(shown, client);
+	gpub_disconnect(client);
+	return error;
+}
+
+void check_owner(struct exam *exam)
+{
+	const struct status_owner *owner;
+	struct shown shown;
+
+	if (status_ask(&shown, exam->given))
+		return; /* an older broker, or check_buffers() says why */
+	owner = shown_owner(&shown);
+	exam->ownerless = owner && owner->state != STATUS_OWNER_RUNS;
+	say_owner(&shown);
+	shown_free(&shown);
+}
+
 /* ---- a buffer on each device ---- */
 
 static int buffer_acquire(gpub_client *client, const char *name)
@@ -144,6 +190,8 @@ void check_buffers(struct exam *exam)
 {
 	gpub_client *client;
 
+	if (exam->ownerless) /* the create would wait */
+		return;
 	if (gpub_connect(&client, exam->given)) {
 		fail(NULL, "%s", error_text());
 		return;

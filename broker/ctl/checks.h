@@ -13,6 +13,7 @@
 struct exam {
 	const char *given;     /* address of the broker on the command line; NULL: none is given */
 	bool        connected; /* a broker answered, and took this process as a client */
+	bool        ownerless; /* no process owns the broker's device memory now */
 	bool        host;      /* the broker's devices are host devices; false without a broker */
 };
 
@@ -21,6 +22,7 @@ struct exam {
 void check_connection(struct exam *exam);
 void check_service(struct exam *exam); /* checks the systemd unit of the packaged broker */
 void check_brokers(struct exam *exam); /* reports the brokers that run on this machine */
+void check_owner(struct exam *exam);   /* reports the process that owns the broker's device memory */
 void check_buffers(struct exam *exam); /* creates and acquires a buffer on each of the broker's devices */
 
 /* ---- check-devices.c: driver and devices ---- */

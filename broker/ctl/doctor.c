@@ -23,6 +23,7 @@ static const struct check {
 	{ "service", ALONE, check_service },
 	{ "brokers", ALONE, check_brokers },
 	{ "devices", ALONE, check_devices_alone },
+	{ "owner", CONNECTED, check_owner },
 	{ "connections", ALWAYS, check_connections },
 	{ "driver", WITH_CUDA, check_driver },
 	{ "device-files", WITH_CUDA, check_nodes },

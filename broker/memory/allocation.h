@@ -87,6 +87,8 @@ struct allocation {
 	 * it is closed
 	 */
 	bool                 reclaimed;
+	/* the memory ended with the process that owned it: nobody can map it any more, and who maps it reads on */
+	bool                 ended;
 	bool                 untold;      /* the allocation is in memory->evicted */
 	struct allocation   *evicted_prev, *evicted_next; /* links in the list memory->evicted */
 

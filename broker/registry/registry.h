@@ -132,7 +132,7 @@ void registry_persist(struct registry *registry, struct buffer *buffer);
 
 /*
  * Marks the buffers in the allocation as changed for the status file. Called when the allocation is about to be freed,
- * or zeroed for the pool.
+ * or zeroed for the pool, or when its memory has ended.
  */
 void registry_freeing(struct registry *registry, const struct allocation *allocation);
 

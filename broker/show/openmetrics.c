@@ -36,6 +36,13 @@ enum family_type { GAUGE, COUNTER, HISTOGRAM, INFO };
 	X(gpubroker_broker, INFO, "",                                                                             \
 	  "what a broker is; trusted: nobody but its user and root could have written its status")                \
 	X(gpubroker_stopping, GAUGE, "", "1: the broker is stopping, and makes no more buffers")                  \
+	X(gpubroker_memory_owner, GAUGE, "",                                                                      \
+	  "1: a process owns the device memory; 0: none does now, and creates and drains wait, as state says")    \
+	X(gpubroker_memory_owners_died, COUNTER, "", "owners of the device memory that ended before the broker")  \
+	X(gpubroker_memory_owner_died_timestamp_seconds, GAUGE, "seconds",                                        \
+	  "when the last of them ended; none has: absent")                                                        \
+	X(gpubroker_names_lost, COUNTER, "",                                                                      \
+	  "buffers that lost their names because the owner of their memory ended")                                \
 	X(gpubroker_changed_timestamp_seconds, GAUGE, "seconds", "when the broker's status last changed")         \
 	X(gpubroker_damaged_records, GAUGE, "", "records of the status file that cannot be read")                 \
 	X(gpubroker_omitted_samples, GAUGE, "",                                                                   \
@@ -297,6 +304,22 @@ static void add_broker(const struct adding *adding)
 	add(adding->metrics, gpubroker_damaged_records, shown->unreadable, "broker", adding->broker, LABELS_END);
 }
 
+/* Adds nothing for a broker before format 6, which does not tell of its owner. */
+static void add_owner(const struct adding *adding)
+{
+	const struct status_owner *owner = shown_owner(adding->shown);
+
+	if (!owner)
+		return;
+	add(adding->metrics, gpubroker_memory_owner, owner->state == STATUS_OWNER_RUNS, "broker", adding->broker,
+	    "state", owner_state_name((enum status_owner_state)owner->state), LABELS_END);
+	add(adding->metrics, gpubroker_memory_owners_died, owner->died, "broker", adding->broker, LABELS_END);
+	if (owner->died)
+		add(adding->metrics, gpubroker_memory_owner_died_timestamp_seconds, owner->died_at / 1000, "broker",
+		    adding->broker, LABELS_END);
+	add(adding->metrics, gpubroker_names_lost, owner->lost_all, "broker", adding->broker, LABELS_END);
+}
+
 /* Writes a device's label: "GPU-...", as nvidia-smi and DCGM write the UUID, or "HOST-..." for a host device. */
 static void device_label(char label[48], const struct shown *shown, const json_t *device)
 {
@@ -446,6 +469,7 @@ static void add_shown(struct metrics *metrics, const struct shown *shown)
 	if (!shown->text || shown->state == SHOWN_DEAD)
 		return;
 	add_broker(&adding);
+	add_owner(&adding);
 	add_devices(&adding);
 	add_sessions(&adding);
 	add_counters(&adding);

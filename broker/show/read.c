@@ -303,6 +303,14 @@ const char *shown_address(const struct shown *shown)
 	return NULL;
 }
 
+const struct status_owner *shown_owner(const struct shown *shown)
+{
+	for (size_t i = 0; i < shown->count; i++)
+		if (shown->records[i].type == TRACKED_OWNER)
+			return &shown->records[i].owner;
+	return NULL;
+}
+
 int shown_open(const char *instance)
 {
 	int fd = status_file_open(instance);

@@ -81,6 +81,9 @@ void shown_free(struct shown *shown);
 /* Returns the address at which the broker listens, "unix:PATH", as its file says; NULL: none. */
 const char *shown_address(const struct shown *shown);
 
+/* Returns what the status says of the owner of the device memory; NULL: an older broker does not tell. */
+const struct status_owner *shown_owner(const struct shown *shown);
+
 /* Names of brokers. */
 struct instances {
 	char (*names)[INSTANCE_SIZE];

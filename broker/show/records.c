@@ -47,6 +47,8 @@ bool record_is_good(const union status_record *record)
 		return record->histogram.id < HISTOGRAMS;
 	case TRACKED_JOB:
 		return ENDS(record->job.launcher) && ENDS(record->job.id);
+	case TRACKED_OWNER:
+		return record->owner.state < STATUS_OWNER_STATES;
 	default:
 		return true;
 	}
@@ -135,7 +137,7 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 		range = view_range(view, buffer->allocation);
 	}
 	sums = view_sums(view, range);
-	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:s,s:s*,s:I,s:I,s:o}",
+	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:s,s:s*,s:I,s:I,s:o}",
 			 "name", buffer->name, "generation", NUMBER(buffer->generation), "bytes", NUMBER(buffer->bytes),
 			 "allocated", NUMBER(buffer->allocated), "created", NUMBER(buffer->created), "device",
 			 NUMBER(buffer->device), "state", states[buffer->state], "owner", NUMBER(buffer->owner),
@@ -143,7 +145,7 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 			 (buffer->flags & GPUB_EPHEMERAL) != 0, "timeline", (buffer->flags & GPUB_TIMELINE) != 0,
 			 "alone", (buffer->flags & GPUB_DEDICATED) != 0, "sealed", (buffer->flags & GPUB_SEALED) != 0,
 			 "same_address", (buffer->flags & GPUB_SAME_ADDRESS) != 0, "growable",
-			 (buffer->flags & GPUB_GROWABLE) != 0, "export",
+			 (buffer->flags & GPUB_GROWABLE) != 0, "ended", buffer->ended != 0, "export",
 			 buffer->exported < export_count ? export_of(buffer->exported)->name : "unknown", "layout",
 			 layout_is_none(&buffer->layout) ? NULL : layout_text(&buffer->layout, layout), "grants",
 			 NUMBER(range.end - range.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "holders",
@@ -380,6 +382,41 @@ static json_t *job_json(const struct view *view)
 	return job ? json_pack("{s:s,s:s}", "launcher", job->launcher, "id", job->id) : NULL;
 }
 
+const char *owner_state_name(enum status_owner_state state)
+{
+	static const char *const names[] = { "running", "starting", "failed" };
+
+	return names[state];
+}
+
+static void hidden_set(json_t *object, const char *key, uint64_t number)
+{
+	if (number != STATUS_HIDDEN)
+		json_object_set_new(object, key, json_integer(NUMBER(number)));
+}
+
+/* Returns an object with what is known of the owner of the device memory; NULL: an older broker does not tell. */
+static json_t *owner_json(const struct view *view)
+{
+	const struct status_owner *owner = view->count ? &view->at[0]->owner : NULL;
+	json_t *object;
+
+	if (!owner)
+		return NULL;
+	object = json_pack("{s:s,s:I,s:I,s:I}", "state", owner_state_name((enum status_owner_state)owner->state),
+			   "since", NUMBER(owner->since / 1000), "tries", NUMBER(owner->tries), "died",
+			   NUMBER(owner->died));
+	if (owner->state == STATUS_OWNER_RUNS)
+		json_object_set_new(object, "pid", json_integer(NUMBER(owner->pid)));
+	if (owner->died) {
+		json_object_set_new(object, "died_pid", json_integer(NUMBER(owner->died_pid)));
+		json_object_set_new(object, "died_at", json_integer(NUMBER(owner->died_at / 1000)));
+		hidden_set(object, "lost", owner->lost);
+		hidden_set(object, "lost_all", owner->lost_all);
+	}
+	return object;
+}
+
 /* Returns the broker's address; NULL: the broker listens at no path. */
 static json_t *address_json(const struct view *view)
 {
@@ -397,11 +434,12 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 	buffers = list(joined, BUFFERS, buffer_json);
 	joined->left = 4 * count + LISTED_MAX;
 	sessions = list(joined, SESSIONS, session_json);
-	return json_pack("{s:o*,s:I,s:o*,s:o*,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance",
+	return json_pack("{s:o*,s:I,s:o*,s:o*,s:o*,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance",
 			 json_string(header->instance), "pid", NUMBER(header->pid), "address",
 			 address_json(&joined->views.view[ADDRESSES]), "device_kind",
-			 json_string(header->device_kind), "job", job_json(&joined->views.view[JOBS]), "updated",
-			 NUMBER(header->updated), "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
+			 json_string(header->device_kind), "job", job_json(&joined->views.view[JOBS]),
+			 "memory_owner", owner_json(&joined->views.view[OWNERS]), "updated", NUMBER(header->updated),
+			 "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
 			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions,
 			 "timelines", list(joined, TIMELINES, timeline_json), "waits", waits_json(joined), "users",
 			 list(joined, USERS, user_json), "counters", counters_json(&header->counters), "times",

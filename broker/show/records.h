@@ -24,6 +24,9 @@ bool record_is_good(const union status_record *record);
 /* Returns the name of the state: "open", "leaving" and so on. */
 const char *session_state_name(enum status_session_state state);
 
+/* Returns the name of the state: "running", "starting" or "failed". */
+const char *owner_state_name(enum status_owner_state state);
+
 /* Returns a new JSON object of the header and the records, which must be good; NULL: no memory. */
 json_t *records_json(const struct status_header *header, const union status_record *records, size_t count);
 

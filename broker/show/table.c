@@ -13,6 +13,7 @@
 
 #include "broker/base/counters.h"
 #include "common/size.h"
+#include "owner-lines.h"
 
 #define NUMBER_MAX 21  /* bytes of a 64-bit number in decimal, with the NUL */
 #define HOLDERS_MAX 64 /* largest number of lines with holders of one buffer */
@@ -118,6 +119,15 @@ static void print_doubt(const struct paper *paper, const char *instance, bool tr
 			   (unsigned long long)unreadable);
 }
 
+static void print_owner(const struct shown *shown, const struct paper *paper)
+{
+	struct owner_line lines[OWNER_LINES_MAX];
+	size_t count = owner_lines(shown, lines);
+
+	for (size_t i = 0; i < count; i++)
+		print_line(paper, lines[i].tone, "%s", lines[i].text);
+}
+
 static void print_head(const struct shown *shown, const struct paper *paper)
 {
 	unsigned long long waiting = json_number(shown->text, "waiting");
@@ -138,6 +148,7 @@ static void print_head(const struct shown *shown, const struct paper *paper)
 		print_line(paper, TONE_PLAIN, "listens at %s", shown_address(shown));
 	if (job)
 		print_line(paper, TONE_PLAIN, "job %s of %s", json_text(job, "id"), json_text(job, "launcher"));
+	print_owner(shown, paper);
 }
 
 #define PROCESS_MAX 64

@@ -129,6 +129,17 @@ const struct status_buffer *telling_buffer(const struct telling *telling, uint64
 	return buffer ? &buffer->buffer : NULL;
 }
 
+const char *telling_no_owner(const struct telling *telling)
+{
+	const struct view *view = &telling->views.view[OWNERS];
+
+	if (!telling->why->live || !view->count || view->at[0]->owner.state == STATUS_OWNER_RUNS)
+		return NULL;
+	return view->at[0]->owner.state == STATUS_OWNER_STARTS ?
+		       "the next owner of the device memory, which the broker starts" :
+		       "another owner of the device memory, and none starts any more: the broker ends";
+}
+
 uint64_t wait_session_of(const union status_record *wait)
 {
 	return wait->type == TRACKED_WAIT ? wait->wait.session : wait->request.session;

@@ -84,6 +84,12 @@ bool telling_named(const struct telling *telling, size_t node); /* true: a line 
 const struct status_session *telling_session(const struct telling *telling, uint64_t id);
 const struct status_buffer *telling_buffer(const struct telling *telling, uint64_t generation);
 
+/*
+ * Returns what an order to the device waits for if no process owns the device memory, as "the next owner ..."; NULL:
+ * one does, or the broker is dead or does not tell.
+ */
+const char *telling_no_owner(const struct telling *telling);
+
 /* Return the id of the session, and the beginning in milliseconds since 1970, of a TRACKED_WAIT or TRACKED_REQUEST. */
 uint64_t wait_session_of(const union status_record *wait);
 uint64_t wait_since_of(const union status_record *wait);

@@ -141,6 +141,7 @@ static const struct {
 	[REQUESTS] = { TRACKED_REQUEST, offsetof(struct status_request, session), any },
 	[ADDRESSES] = { TRACKED_ADDRESS, offsetof(struct status_address, address), any },
 	[JOBS] = { TRACKED_JOB, offsetof(struct status_job, id), any },
+	[OWNERS] = { TRACKED_OWNER, offsetof(struct status_owner, pid), any },
 	[TIMES] = { TRACKED_HISTOGRAM, offsetof(struct status_histogram, id), any },
 };
 

@@ -47,6 +47,7 @@ enum {
 	REQUESTS,      /* requests that wait, by id of their session */
 	ADDRESSES,     /* the broker's address */
 	JOBS,          /* the broker's job */
+	OWNERS,        /* the owner of the device memory */
 	TIMES,         /* histograms, by enum histogram_id */
 	VIEWS
 };

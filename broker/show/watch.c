@@ -23,6 +23,7 @@
 #include "common/now.h"
 #include "common/size.h"
 #include "common/tables.h"
+#include "owner-lines.h"
 #include "process.h"
 #include "rates.h"
 
@@ -190,6 +191,17 @@ static void put_devices(struct watch *watch)
 		put(watch, A_NORMAL, "and %zu more devices", count - most);
 }
 
+/* Says what is out of order with the owner of the device memory. */
+static void put_owner(struct watch *watch)
+{
+	struct owner_line lines[OWNER_LINES_MAX];
+	size_t count = owner_lines(&watch->shown, lines);
+
+	for (size_t i = 0; i < count; i++)
+		if (lines[i].tone != TONE_PLAIN)
+			put(watch, tone_attributes(watch, lines[i].tone), "%s", lines[i].text);
+}
+
 static void put_state(struct watch *watch)
 {
 	const struct shown *shown = &watch->shown;
@@ -217,6 +229,7 @@ static void put_state(struct watch *watch)
 	if (!shown->trusted)
 		put(watch, tone_attributes(watch, TONE_ALARM),
 		    "The status file may be anybody's word: it is not this user's or root's.");
+	put_owner(watch);
 }
 
 /* ---- the table ---- */

@@ -8,6 +8,16 @@
 
 /* ---- what a process does that another one waits for ---- */
 
+/* Adds that something waits for the next owner of the device memory, if there is none now. Returns true if so. */
+static bool tell_wait_for_owner(struct telling *telling, const char *before)
+{
+	const char *what = telling_no_owner(telling);
+
+	if (what)
+		tell(telling, "%s%s", before, what);
+	return what;
+}
+
 static bool tell_stopped(struct telling *telling, const struct status_session *session)
 {
 	struct process_seen seen = telling_look(telling, session);
@@ -49,6 +59,8 @@ static bool tell_end(struct telling *telling, const struct status_session *sessi
 	tell(telling, "%s", ends[session->state].text);
 	if (!ends[session->state].dead)
 		tell_command(telling, ": kill ", session->pid, "");
+	if (session->state == STATUS_DYING)
+		tell_wait_for_owner(telling, ", and the question whether it has waits for ");
 	return true;
 }
 
@@ -94,6 +106,9 @@ static void tell_idle(struct telling *telling, const struct status_session *sess
 	} else if (session->answer == STATUS_CANNOT_ANSWER) {
 		tell(telling, "has an older library, which does not say what it waits for");
 		tell_command(telling, ": gdb -p ", session->pid, " shows it");
+	} else if (telling_no_owner(telling)) {
+		tell(telling, "%s", runs(telling, session));
+		tell_wait_for_owner(telling, "; what it creates or drains waits for ");
 	} else {
 		tell(telling, "%s and waits for nothing that the broker knows of", runs(telling, session));
 		tell_command(telling, ": gdb -p ", session->pid, " shows what it does");
@@ -190,8 +205,12 @@ void tell_holders(struct telling *telling, const struct status_buffer *buffer, u
 	}
 	if (count > TELL_LEAVING)
 		tell(telling, ", and by %zu more", count - TELL_LEAVING);
-	if (!count)
+	if (!count) {
 		tell(telling, "used by nobody: its memory is about to be freed");
+		tell_wait_for_owner(telling, ", and that waits for ");
+	} else if (buffer->ended) {
+		tell(telling, "; its memory ended with the process that owned it, and whoever maps it reads on");
+	}
 }
 
 static void tell_drain(struct telling *telling, const struct status_request *drain)
@@ -229,6 +248,7 @@ static void tell_memory(struct telling *telling, const struct status_request *cr
 	const struct taken *taken = create->device < DEVICE_MAX ? &telling->taken[create->device] : &none;
 	char size[SIZE_TEXT_MAX];
 
+	tell_wait_for_owner(telling, "; any of it waits for ");
 	for (size_t i = 0; i < taken->leaving_count && i < TELL_LEAVING; i++) {
 		tell(telling, "; %s of it is unlinked as %s and ", size_format(taken->leaving[i]->allocated, size),
 		     taken->leaving[i]->name);

@@ -172,6 +172,42 @@ static void say_waits(struct telling *telling)
 	}
 }
 
+/*
+ * Explains the buffers that are being created and wait for no memory: their creates wait for the next owner of the
+ * device memory, if there is none now.
+ */
+static void say_creating(struct telling *telling)
+{
+	const struct view *buffers = &telling->views.view[BUFFERS];
+	const char *about = telling->why->about, *what = telling_no_owner(telling);
+
+	for (size_t i = 0; i < buffers->count && what; i++) {
+		const struct status_buffer *buffer = &buffers->at[i]->buffer;
+
+		if (buffer->state != STATUS_CREATING || (about && strcmp(buffer->name, about)) ||
+		    why_creator(&telling->graph, buffer->name))
+			continue;
+		tell_age(telling, 1000 * buffer->created);
+		tell(telling, "the create of %s waits for %s", buffer->name, what);
+		tell_line(telling);
+	}
+}
+
+/* Says that no process owns the device memory, and what became of the last one that did. */
+static void say_owner(struct telling *telling)
+{
+	const struct view *owners = &telling->views.view[OWNERS];
+	const char *what = telling_no_owner(telling);
+
+	if (!what || telling->why->about)
+		return;
+	tell_age(telling, owners->at[0]->owner.since);
+	tell(telling, "no process owns the device memory, because the last one (pid %llu) has ended: ",
+	     NUMBER(owners->at[0]->owner.died_pid));
+	tell(telling, "creates and drains wait for %s", what);
+	tell_line(telling);
+}
+
 /* Explains the draining buffers with the name why->about, if no request waits for one of them. */
 static void say_draining(struct telling *telling)
 {
@@ -267,8 +303,10 @@ static void say_nothing(struct telling *telling)
 
 static void say_all(struct telling *telling)
 {
+	say_owner(telling);
 	say_circles(telling);
 	say_waits(telling);
+	say_creating(telling);
 	if (!telling->found.lines)
 		say_draining(telling);
 	if (!telling->found.lines)

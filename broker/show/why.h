@@ -15,7 +15,8 @@
 
 /*
  * Passes lines to why->say(): one for each deadlock, each other wait, and each process that has not answered INQUIRE;
- * or one line that nothing waits; then one for each quota that is nearly used up. With why->about only those deadlocks
+ * or one line that nothing waits; then one for each quota that is nearly used up. If no process owns the device memory,
+ * says so first, and has a line for each create that waits for the next one. With why->about only those deadlocks
  * and waits that concern it; if there are none, a line for each draining buffer of the name, or for each session of the
  * pid; no quotas. Returns 0, or a negative errno with the error message set: -ENOENT if why->about is no name of a
  * buffer or request and no pid of a session, or -ENOMEM.

@@ -105,7 +105,9 @@ struct status_buffer {
 	uint64_t generation, allocation; /* allocation: serial of the allocation that the buffer is in */
 	uint64_t bytes, allocated; /* bytes: size of the buffer; allocated: bytes of memory that the buffer takes */
 	uint32_t device, owner, group, mode; /* device: its index in the broker; mode: permission bits */
-	uint32_t flags, exported; /* flags: GPUB_EPHEMERAL and others; exported: number of the kind of export */
+	uint32_t flags;           /* GPUB_EPHEMERAL and others */
+	uint16_t exported;        /* number of the kind of export */
+	uint16_t ended;           /* 1: the memory ended with the process that owned it (allocation.h) */
 	char     name[NAME_SIZE]; /* the buffer's name, or its last name if it is draining */
 	uint64_t created;         /* time of the create, in seconds since 1970 */
 	gpub_layout layout;
@@ -180,6 +182,24 @@ struct status_job {
 	char     launcher[STATUS_LAUNCHER_SIZE], id[STATUS_JOB_SIZE];
 };
 
+/* It serves; the broker starts another one; the broker starts no other one, and ends. */
+enum status_owner_state { STATUS_OWNER_RUNS, STATUS_OWNER_STARTS, STATUS_OWNER_FAILED, STATUS_OWNER_STATES };
+
+#define STATUS_HIDDEN UINT64_MAX /* value of a number that the reader may not see */
+
+/* The owner: the process that owns the device memory (owner/process.h). Times are in milliseconds since 1970. */
+struct status_owner {
+	struct status_seal seal;
+	uint32_t type, state; /* state: enum status_owner_state */
+	uint64_t pid;         /* pid of the owner; 0: there is none now */
+	uint64_t since;       /* when the owner began to serve, or when the last one ended */
+	uint64_t tries;       /* number of owners that ended one after the other without having carried out an order */
+	uint64_t died;        /* number of owners that ended before the broker */
+	uint64_t died_pid, died_at; /* pid of the last owner that ended, and when it ended; 0: none has */
+	/* numbers of buffers that lost their names by the end of an owner: the last one, and all; or STATUS_HIDDEN */
+	uint64_t lost, lost_all;
+};
+
 /* A histogram of the broker's answer times: struct histogram. */
 struct status_histogram {
 	struct status_seal seal;
@@ -224,6 +244,7 @@ union status_record {
 	struct status_address  address;
 	struct status_histogram histogram;
 	struct status_job     job;
+	struct status_owner   owner;
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
 
@@ -238,7 +259,7 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 		       sizeof(struct status_device) % 8 == 0 && sizeof(struct status_timeline) % 8 == 0 &&
 		       sizeof(struct status_wait) % 8 == 0 && sizeof(struct status_request) % 8 == 0 &&
 		       sizeof(struct status_address) % 8 == 0 && sizeof(struct status_histogram) % 8 == 0 &&
-		       sizeof(struct status_job) % 8 == 0,
+		       sizeof(struct status_job) % 8 == 0 && sizeof(struct status_owner) % 8 == 0,
 	       "a checksum is of whole words");
 
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))

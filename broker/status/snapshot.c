@@ -93,6 +93,7 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 	case TRACKED_DEVICE:
 	case TRACKED_ADDRESS:
 	case TRACKED_JOB:
+	case TRACKED_OWNER:
 		return true;
 	case TRACKED_HISTOGRAM: /* histograms, like counters, show the activity of other users */
 	case TRACKED_TYPES:
@@ -161,7 +162,7 @@ static struct named named_by(const struct snapshot *snapshot, const struct track
 /*
  * Removes the fields of a record that this user may not see: command, rank, answer, whether it waits for more than is
  * shown, and times of connect and answer, of another user's session; the name of a buffer that the user may not acquire
- * by name; the rank of a timeline's writer if the writer is another user's.
+ * by name; the rank of a timeline's writer if the writer is another user's; how many buffers lost their names.
  */
 static void hide(const struct session *session, const struct snapshot *snapshot, const struct tracked *tracked,
 		 union status_record *record)
@@ -179,6 +180,8 @@ static void hide(const struct session *session, const struct snapshot *snapshot,
 		record->buffer.name[0] = '-';
 	} else if (tracked->type == TRACKED_TIMELINE && timeline_at(tracked)->shown.uid != snapshot->uid) {
 		record->timeline.rank = 0;
+	} else if (tracked->type == TRACKED_OWNER) {
+		record->owner.lost = record->owner.lost_all = STATUS_HIDDEN;
 	}
 	/* sequence 0, because the real one shows other users' activity */
 	status_seal(&record->seal, status_size(record->type), 0);

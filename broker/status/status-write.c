@@ -126,6 +126,7 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 					.mode = buffer->mode,
 					.flags = buffer->flags,
 					.exported = allocation->slab.kind.exported,
+					.ended = allocation->ended,
 					.created = (uint64_t)buffer->created,
 					.layout = buffer_layout(buffer) };
 	memcpy(to->buffer.name, buffer->name, sizeof to->buffer.name);
@@ -232,6 +233,12 @@ static void fill_job(const struct broker *broker, const struct tracked *tracked,
 	memcpy(to->job.id, broker->status->job_id, sizeof to->job.id);
 }
 
+static void fill_owner(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+{
+	(void)tracked;
+	to->owner = broker->status->owner_now;
+}
+
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	static void (*const fills[])(const struct broker *, const struct tracked *, union status_record *) = {
@@ -241,6 +248,7 @@ size_t status_fill(const struct broker *broker, const struct tracked *tracked, u
 		[TRACKED_ADDRESS] = fill_address,
 		[TRACKED_HISTOGRAM] = fill_histogram,
 		[TRACKED_JOB] = fill_job,
+		[TRACKED_OWNER] = fill_owner,
 	};
 	size_t size = status_size(tracked->type);
 
@@ -455,6 +463,51 @@ int status_restore(struct broker *broker)
 	return error ? error : 1;
 }
 
+/* ---- the owner of the device memory ---- */
+
+static void owner_is(struct broker *broker, enum status_owner_state state, uint64_t pid)
+{
+	struct status_owner *owner = &broker->status->owner_now;
+
+	owner->state = state;
+	owner->pid = pid;
+	tracked_changed(broker->tracking, &broker->status->owner);
+	broker_changed(broker);
+}
+
+void status_owner_died(struct broker *broker, unsigned lost, unsigned tries)
+{
+	struct status_owner *owner = &broker->status->owner_now;
+
+	owner->died++;
+	owner->died_pid = (uint64_t)broker->owner_pid;
+	owner->died_at = owner->since = (uint64_t)now_ms(CLOCK_REALTIME);
+	owner->lost = lost;
+	owner->lost_all += lost;
+	owner->tries = tries;
+	owner_is(broker, STATUS_OWNER_STARTS, 0);
+}
+
+void status_owner_tries(struct broker *broker, unsigned tries)
+{
+	broker->status->owner_now.tries = tries;
+	owner_is(broker, STATUS_OWNER_STARTS, 0);
+}
+
+void status_owner_serves(struct broker *broker)
+{
+	broker->status->owner_now.since = (uint64_t)now_ms(CLOCK_REALTIME);
+	owner_is(broker, STATUS_OWNER_RUNS, (uint64_t)broker->owner_pid);
+}
+
+void status_owner_failed(struct broker *broker)
+{
+	owner_is(broker, STATUS_OWNER_FAILED, 0);
+	broker_publish(broker); /* the loop ends now */
+}
+
+/* ---- the beginning ---- */
+
 void status_start(struct broker *broker)
 {
 	struct status *status = broker->status;
@@ -468,6 +521,8 @@ void status_start(struct broker *broker)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
 	if (status->job_id[0])
 		tracked_begin(&status->tracking, &status->job, TRACKED_JOB);
+	tracked_begin(&status->tracking, &status->owner, TRACKED_OWNER);
+	status_owner_serves(broker);
 	status->retry = evtimer_new(broker->base, on_retry, broker);
 	status->started = true;
 	status_write(broker);

@@ -35,7 +35,8 @@ struct status {
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
-	struct tracked  address, job;
+	struct tracked  address, job, owner;
+	struct status_owner owner_now; /* what the record of the owner says, without type and seal */
 	/* bytes of idle and of pooled memory of each device, as last marked for the device's record */
 	uint64_t        spare[DEVICE_MAX][2];
 	uint64_t        sequence;             /* number of the latest write, for the seals */
@@ -63,6 +64,16 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE]);
  * status_start().
  */
 void status_set_job(struct status *status, const char *launcher, const char *id);
+
+/*
+ * Notes what becomes of the owner of the device memory: that it has ended and another one is started, lost: how many
+ * buffers lost their names by that; that `tries` owners in a row have ended without having carried out an order; that
+ * broker->owner_pid serves; that no other owner is started. Called after status_start().
+ */
+void status_owner_died(struct broker *broker, unsigned lost, unsigned tries);
+void status_owner_tries(struct broker *broker, unsigned tries);
+void status_owner_serves(struct broker *broker);
+void status_owner_failed(struct broker *broker);
 
 /*
  * Begins to write header and records. Called when all parts of the broker that have records are made, except the

@@ -137,6 +137,9 @@ SLURM_JOB_ID=42 "$top_builddir/broker/broker-run" -q --device host --name "$name
 runner=$!
 clients+=("$runner")
 soon test -e fifth
+# whose first owner of the device memory has died
+kill -KILL "$(owner_of "$runner")"
+soon eval '"$show" --json "$name-job" | grep -q "\"died\": 1"'
 # another test's broker may remove it, as a dead one's
 listed() {
 	: >"/dev/shm/gpubroker.$name-bad"

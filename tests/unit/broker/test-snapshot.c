@@ -18,6 +18,7 @@
 #include "broker/session/session.h"
 #include "broker/show/records.h"
 #include "broker/status/format.h"
+#include "broker/status/status.h"
 
 #define ALICE  4001
 #define BOB    4002
@@ -226,6 +227,35 @@ static void test_counters_tell_of_others_and_are_left_out(void **state)
 	assert_int_equal(image.header.counters.sessions_opened, broker.counters.sessions_opened);
 	assert_int_equal(image.header.waiting, 1);
 	assert_true(session_in(&alice)->command[0]);
+	part(&alice);
+	part(&root);
+}
+
+static const struct status_owner *memory_owner(const struct peer *peer)
+{
+	ask_for_view(peer, 9);
+	EXPECT_SOON(view_came(peer));
+	for (uint64_t i = 0; i < image.header.records; i++)
+		if (record_at(i)->type == TRACKED_OWNER)
+			return &record_at(i)->owner;
+	return NULL;
+}
+
+/* How many buffers lost their names tells what others do. */
+static void test_all_see_the_owner_of_the_memory(void **state)
+{
+	struct peer alice = join_as(ALICE), root = join_as(0);
+
+	(void)state;
+	assert_int_equal(memory_owner(&alice)->pid, broker.owner_pid);
+	status_owner_died(&broker, 3, 0);
+	assert_int_equal(memory_owner(&root)->lost, 3);
+	assert_int_equal(memory_owner(&root)->lost_all, 3);
+	assert_int_equal(memory_owner(&alice)->lost, STATUS_HIDDEN);
+	assert_int_equal(memory_owner(&alice)->lost_all, STATUS_HIDDEN);
+	assert_int_equal(memory_owner(&alice)->died, 1);
+	assert_int_equal(memory_owner(&alice)->state, STATUS_OWNER_STARTS);
+	status_owner_serves(&broker);
 	part(&alice);
 	part(&root);
 }
@@ -581,6 +611,7 @@ int main(void)
 		ON(test_a_ticket_shows_no_name),
 		ON(test_what_another_user_holds_comes_once),
 		ON(test_counters_tell_of_others_and_are_left_out),
+		ON(test_all_see_the_owner_of_the_memory),
 		ON(test_a_change_of_the_owner_is_one_of_the_view),
 		ON(test_timelines_are_shown_with_their_buffers),
 		ON(test_waits_are_shown_to_who_waits_and_whose_buffer_it_is),

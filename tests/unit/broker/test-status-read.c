@@ -121,12 +121,12 @@ static void test_joined(void **unused)
 		       "{\"name\":\"draining\",\"generation\":8,\"bytes\":0,\"allocated\":300,\"created\":1500000000,"
 		       "\"device\":0,\"state\":\"draining\",\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,"
 		       "\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,"
-		       "\"export\":\"ipc\",\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
+		       "\"ended\":false,\"export\":\"ipc\",\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
 	expect_element(good_file(), "buffers", 1,
 		       "{\"name\":\"live\",\"generation\":9,\"bytes\":0,\"allocated\":400,\"created\":1500000000,"
 		       "\"device\":0,\"state\":\"live\",\"owner\":0,\"group\":0,\"mode\":0,\"ephemeral\":false,"
 		       "\"timeline\":false,\"alone\":false,\"sealed\":false,\"same_address\":false,\"growable\":false,"
-		       "\"export\":\"ipc\",\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
+		       "\"ended\":false,\"export\":\"ipc\",\"grants\":1,\"held\":0,\"holders\":[" HOLDER "]}");
 	expect_element(good_file(), "users", 0,
 		       "{\"uid\":7,\"used\":{\"bytes\":4096,\"buffers\":2,\"sessions\":1,\"grants\":0,\"tickets\":0,"
 		       "\"greetings\":0,\"waits\":0,\"mappings\":0,\"descriptors\":0,\"queued\":0},\"quota\":{}}");
@@ -306,7 +306,7 @@ static void test_header(void **unused)
 	assert_refused(fd, -EAGAIN);
 }
 
-/* An older broker's file has no record of a job, and is else the same. */
+/* An older broker's file has no records of a job and of the owner of the memory, and is else the same. */
 static void test_older_format(void **unused)
 {
 	struct status_header header = header_of(RECORDS);
@@ -320,8 +320,59 @@ static void test_older_format(void **unused)
 	assert_int_equal(shown.count, FREE);
 	assert_int_equal(shown.unreadable, 0);
 	assert_null(json_object_get(shown.text, "job"));
+	assert_null(json_object_get(shown.text, "memory_owner"));
+	assert_null(shown_owner(&shown));
 	shown_free(&shown);
 	close(fd);
+}
+
+static struct shown read_owner(struct status_owner owner)
+{
+	union status_record record = { .owner = owner };
+	int fd = good_file();
+	struct shown shown;
+
+	record.type = TRACKED_OWNER;
+	put_record(fd, FREE, record);
+	shown = read_file(fd);
+	close(fd);
+	return shown;
+}
+
+static void test_memory_owner(void **unused)
+{
+	struct status_owner owner = { .state = STATUS_OWNER_STARTS,
+				      .died = 2,
+				      .died_at = 5000,
+				      .died_pid = 6,
+				      .lost = STATUS_HIDDEN,
+				      .lost_all = 3 };
+	struct shown shown = read_owner(owner);
+	const json_t *json = json_object_get(shown.text, "memory_owner");
+
+	(void)unused;
+	assert_string_equal(json_string_value(json_object_get(json, "state")), "starting");
+	assert_null(json_object_get(json, "pid"));
+	assert_int_equal(json_integer_value(json_object_get(json, "died")), 2);
+	assert_int_equal(json_integer_value(json_object_get(json, "died_pid")), 6);
+	assert_int_equal(json_integer_value(json_object_get(json, "died_at")), 5);
+	assert_null(json_object_get(json, "lost"));
+	assert_int_equal(json_integer_value(json_object_get(json, "lost_all")), 3);
+	assert_int_equal(shown_owner(&shown)->died, 2);
+	shown_free(&shown);
+	owner = (struct status_owner){ .state = STATUS_OWNER_RUNS, .pid = 9 };
+	shown = read_owner(owner);
+	json = json_object_get(shown.text, "memory_owner");
+	assert_int_equal(json_integer_value(json_object_get(json, "pid")), 9);
+	assert_null(json_object_get(json, "died_pid"));
+	assert_null(json_object_get(json, "lost_all"));
+	shown_free(&shown);
+	owner.state = STATUS_OWNER_STATES; /* no such state */
+	shown = read_owner(owner);
+	assert_null(shown_owner(&shown));
+	assert_null(json_object_get(shown.text, "memory_owner"));
+	assert_int_equal(shown.unreadable, 1);
+	shown_free(&shown);
 }
 
 static struct shown read_job(const char *id, size_t size)
@@ -516,6 +567,7 @@ int main(void)
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_header),
 		cmocka_unit_test(test_older_format),
+		cmocka_unit_test(test_memory_owner),
 		cmocka_unit_test(test_job),
 		cmocka_unit_test(test_bloated),
 		cmocka_unit_test(test_large),

@@ -252,6 +252,48 @@ static void test_many_holders(void **unused)
 	shown_free(&shown);
 }
 
+static void print_owner(struct status_owner owner, enum shown_state state)
+{
+	union status_record record = { .owner = owner };
+	struct shown shown = shown_of("{}");
+
+	record.type = TRACKED_OWNER;
+	shown.records = &record;
+	shown.count = 1;
+	shown.state = state;
+	capture(print_table, &shown);
+	shown.records = NULL;
+	shown_free(&shown);
+}
+
+static void test_owner(void **unused)
+{
+	struct status_owner owner = { .pid = 7 };
+
+	(void)unused;
+	print_owner(owner, SHOWN_RUNNING);
+	assert_non_null(strstr(output, "\nprocess 7 owns the device memory\n"));
+	assert_null(strstr(output, "ended"));
+	print_owner(owner, SHOWN_DEAD);
+	assert_null(strstr(output, "owns"));
+	owner = (struct status_owner){ .pid = 8, .died = 1, .died_at = UINT64_MAX, .lost = 1 };
+	print_owner(owner, SHOWN_RUNNING);
+	assert_non_null(strstr(output, "\n1 owner ended, the last at "));
+	assert_non_null(strstr(output, ": 1 buffer lost its name\n"));
+	owner = (struct status_owner){ .state = STATUS_OWNER_STARTS, .died = 2, .lost = STATUS_HIDDEN, .tries = 1 };
+	print_owner(owner, SHOWN_STOPPED);
+	assert_non_null(strstr(output, "\nno process owns the device memory: creates and drains wait\n"));
+	assert_non_null(strstr(output, "\nanother one is starting since 1970-01-0"));
+	assert_non_null(strstr(output, "\n2 owners ended, the last at "));
+	assert_null(strstr(output, "lost"));
+	assert_null(strstr(output, "at once"));
+	owner.state = STATUS_OWNER_FAILED;
+	print_owner(owner, SHOWN_RUNNING);
+	assert_non_null(strstr(output,
+			       "\nno process owns the device memory, and no other one starts: the broker ends\n"));
+	assert_null(strstr(output, "another one"));
+}
+
 #define USER                                                                                                     \
 	"\"uid\":4294967,\"used\":{\"bytes\":3145728,\"buffers\":2,\"sessions\":1,\"grants\":5,\"tickets\":0," \
 	"\"greetings\":1}"
@@ -414,6 +456,7 @@ int main(void)
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_holders_that_are_not_listed_are_counted),
 		cmocka_unit_test(test_many_holders),
+		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_one_user),
 		cmocka_unit_test(test_quota),
 		cmocka_unit_test(test_two_users),

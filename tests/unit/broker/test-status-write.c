@@ -251,13 +251,13 @@ static void test_what_is_said_of_a_buffer(void **state)
 		fprintf(out, "%s ", key);
 	fclose(out);
 	assert_string_equal(keys,
-			    "instance pid address device_kind updated stopping waiting devices buffers sessions "
-			    "timelines waits users counters times ");
+			    "instance pid address device_kind memory_owner updated stopping waiting devices "
+			    "buffers sessions timelines waits users counters times ");
 	assert_non_null(strstr(buffer, "{\"name\":\"many/0\",\"generation\":1,\"bytes\":64,\"allocated\":"));
 	assert_non_null(strstr(buffer, "\"state\":\"live\""));
 	assert_non_null(strstr(buffer, "\"mode\":384,\"ephemeral\":false,\"timeline\":false,\"alone\":false,\"sealed\":"
-				       "false,\"same_address\":false,\"growable\":false,\"export\":\"ipc\",\"grants\":"
-				       "1,\"held\":0,\"holders\":[{\"session\":1,"));
+				       "false,\"same_address\":false,\"growable\":false,\"ended\":false,\"export\":"
+				       "\"ipc\",\"grants\":1,\"held\":0,\"holders\":[{\"session\":1,"));
 	assert_non_null(strstr(buffer, "\"command\":\"a \\\"\\\\\\n\\u0001 b\",\"device\":0,\"held\":false}]}"));
 	free(buffer);
 	free(keys);

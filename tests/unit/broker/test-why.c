@@ -129,6 +129,73 @@ static void test_an_unlinked_buffer_for_which_nobody_waits(void **state)
 			  "evict 2 --kill ends it\n");
 }
 
+/* ---- the owner of the device memory ---- */
+
+#define NEXT "the next owner of the device memory, which the broker starts\n"
+
+static void test_memory_that_ended_with_its_owner(void **state)
+{
+	(void)state;
+	owner(STATUS_OWNER_RUNS);
+	session(2);
+	buffer("u", 5, STATUS_DRAINING)->ended = 1;
+	grants(1, 2, 5);
+	expect_about("u", "u is unlinked and used by rank 2 (pid 12), which runs and has not closed it: broker-ctl "
+			  "evict 2 --kill ends it; its memory ended with the process that owned it, and whoever maps "
+			  "it reads on\n");
+}
+
+static void test_what_waits_for_the_next_owner(void **state)
+{
+	(void)state;
+	owner(STATUS_OWNER_STARTS);
+	session(1);
+	session(2)->state = STATUS_DYING;
+	buffer("u", 5, STATUS_FREEING);
+	buffer("v", 6, STATUS_CREATING)->created = NOW_MS / 1000 - 3;
+	buffer("w", 7, STATUS_DRAINING);
+	grants(1, 2, 7);
+	request(STATUS_DRAIN, 1, "u", 5);
+	expect("2 min: no process owns the device memory, because the last one (pid 7) has ended: creates and drains "
+	       "wait for " NEXT
+	       "5 min: rank 1 (pid 11) waits for u to be freed; it is used by nobody: its memory is about to be freed, "
+	       "and that waits for " NEXT
+	       "3 s: the create of v waits for " NEXT);
+	expect_about("v", "3 s: the create of v waits for " NEXT);
+	expect_about("w", "w is unlinked and used by rank 2 (pid 12), which is dead, and the driver has not ended its "
+			  "work yet, and the question whether it has waits for " NEXT);
+}
+
+static void test_a_process_that_may_wait_for_the_next_owner(void **state)
+{
+	(void)state;
+	owner(STATUS_OWNER_STARTS);
+	session(1);
+	expect_about("11", "rank 1 (pid 11) runs; what it creates or drains waits for " NEXT);
+}
+
+static void test_a_create_without_memory_and_without_an_owner(void **state)
+{
+	(void)state;
+	owner(STATUS_OWNER_STARTS);
+	session(1);
+	buffer("v", 6, STATUS_CREATING);
+	request(STATUS_CREATE, 1, "v", 6);
+	expect_about("v", "5 min: rank 1 (pid 11) waits for 8 MiB of device 0 to create v; any of it waits for the "
+			  "next owner of the device memory, which the broker starts; no buffer of this broker has it: "
+			  "look for other programs on the device\n");
+}
+
+static void test_no_other_owner_starts(void **state)
+{
+	(void)state;
+	owner(STATUS_OWNER_FAILED);
+	expect("2 min: no process owns the device memory, because the last one (pid 7) has ended: creates and drains "
+	       "wait for another owner of the device memory, and none starts any more: the broker ends\n");
+	assert_int_equal(ask_as(NULL, false, true), 0); /* of a dead broker nothing waits for one */
+	assert_string_equal(said, "Nothing waits.\n");
+}
+
 static void test_many_holders_are_counted(void **state)
 {
 	(void)state;
@@ -331,6 +398,11 @@ int main(void)
 		ON(test_drains),
 		ON(test_an_unlinked_buffer_for_which_nobody_waits),
 		ON(test_many_holders_are_counted),
+		ON(test_memory_that_ended_with_its_owner),
+		ON(test_what_waits_for_the_next_owner),
+		ON(test_a_process_that_may_wait_for_the_next_owner),
+		ON(test_a_create_without_memory_and_without_an_owner),
+		ON(test_no_other_owner_starts),
 		ON(test_creates),
 		ON(test_what_brings_a_newer_buffer),
 		ON(test_growth),

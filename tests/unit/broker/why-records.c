@@ -80,6 +80,18 @@ struct status_request *request(enum status_request_kind kind, uint64_t of, const
 	return made;
 }
 
+/* The last one, process 7, died two minutes ago. */
+struct status_owner *owner(enum status_owner_state state)
+{
+	struct status_owner *made = &add(TRACKED_OWNER)->owner;
+
+	made->state = state;
+	made->died = 1;
+	made->died_pid = 7;
+	made->since = NOW_MS - 120000;
+	return made;
+}
+
 struct status_mapping *grants(uint64_t id, uint64_t of, uint64_t generation)
 {
 	struct status_mapping *mapping = &add(TRACKED_MAPPING)->mapping;

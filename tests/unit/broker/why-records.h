@@ -35,6 +35,7 @@ struct status_buffer *buffer(const char *name, uint64_t generation, enum status_
 struct status_timeline *timeline(uint64_t generation, uint64_t value, uint64_t writer);
 void stream_waits(uint64_t of, uint64_t generation, uint64_t value);
 struct status_request *request(enum status_request_kind kind, uint64_t of, const char *name, uint64_t generation);
+struct status_owner *owner(enum status_owner_state state);
 struct status_mapping *grants(uint64_t id, uint64_t of, uint64_t generation);
 
 /* A buffer with a timeline at 3, which that session writes. */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * owner-lines.h - a few lines about the owner of a broker's device memory (owner/process.h): which process it is, or
+ * that another one is starting, and how many have ended.
+ *
+ * For the table, --watch and broker-ctl doctor. Says only what the status says. Owns nothing.
+ */
+#ifndef GPUB_SHOW_OWNER_LINES_H
+#define GPUB_SHOW_OWNER_LINES_H
+
+#include "grid.h"
+#include "read.h"
+
+#define OWNER_LINES_MAX 3
+#define OWNER_TEXT_MAX  160
+
+struct owner_line {
+	enum tone tone; /* TONE_ALARM: no process owns the device memory; TONE_WARNING: one has ended */
+	char      text[OWNER_TEXT_MAX];
+};
+
+/*
+ * Fills in the first entries of `lines` and returns their number. 0: the broker is dead, and its owner with it; or the
+ * broker is older than this program, and does not tell.
+ */
+size_t owner_lines(const struct shown *shown, struct owner_line lines[OWNER_LINES_MAX]);
+
+#endif
