@@ -220,7 +220,7 @@ SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_NODEID=0 SLURM_LOCALID=0 SLURM_STEP_TASKS_
 	"$run" --join --join-timeout 1 -q --device host -- "$client" mark here.first wait go 2>first.err &
 soon test -e here.first
 check "Slurm: two nodes on one machine have a broker each" eval '[ "$(of "2(x2)" 1)" = 2 ] && touch go && wait $! && rm go'
-job_of() { # VARIABLE=VALUE...: what broker-status has in its fourth line
+job_of() { # VARIABLE=VALUE...: the line of broker-status that names the job
 	env -u SLURM_JOB_ID -u PMIX_NAMESPACE "$@" "$run" -q --device host --name "job-$$" -- "$built/broker/broker-status" "job-$$" 2>err | sed -n "/^job /p"
 }
 check "broker-status has the job of Slurm" [ "$(job_of SLURM_JOB_ID=42 PMIX_NAMESPACE=prterun-host-7@1)" = "job 42 of Slurm" ]
