@@ -256,7 +256,7 @@ EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md 
 EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
 #   make check-model    the protocol and the owner's death, model-checked, and the real slot code under races, also as AArch64 code
-#   make check-crash    a client that dies, stops or ends anywhere; every system call and allocation failing in turn
+#   make check-crash    a client that dies, stops or ends anywhere; an owner that dies; every call failing in turn
 #   make check-hostile  clients that lie, forge, flood and pry
 #   make check-scale    jobs on several machines: network namespaces of this one
 model_programs = tests/litmus/litmus

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/crash-point.h"
 #include "common/tables.h"
 
 /* Memory of the device. */
@@ -64,7 +65,9 @@ static int make(const struct device *device, const struct order *order, struct h
 	error = device->allocate(ordinal, order->size, order->exported, &held->ptr);
 	if (error)
 		return error;
+	CRASH_POINT(memory_made);
 	error = device->zero(ordinal, held->ptr, order->size);
+	CRASH_POINT(memory_zeroed);
 	if (!error)
 		error = device->export_handle(ordinal, held->ptr, &outcome->handle, &outcome->descriptor);
 	if (error)
@@ -97,6 +100,7 @@ static int adopt(struct owner *owner, const struct order *order, int descriptor)
 	if (!held)
 		return error_set(-ENOBUFS, "the broker is out of memory");
 	error = owner->device->adopt((int)order->device, &memory, &held->ptr);
+	CRASH_POINT(memory_adopted);
 	if (error)
 		held_free(owner, held);
 	return error;
@@ -105,9 +109,13 @@ static int adopt(struct owner *owner, const struct order *order, int descriptor)
 static int zero(const struct owner *owner, const struct order *order)
 {
 	char *ptr = owner_address(owner, order->memory);
+	int error;
 
-	return ptr ? owner->device->zero((int)order->device, ptr + order->offset, order->size) :
-		     unknown(order->memory);
+	if (!ptr)
+		return unknown(order->memory);
+	error = owner->device->zero((int)order->device, ptr + order->offset, order->size);
+	CRASH_POINT(range_zeroed);
+	return error;
 }
 
 static int release(struct owner *owner, const struct order *order)
@@ -118,6 +126,7 @@ static int release(struct owner *owner, const struct order *order)
 	if (!held)
 		return unknown(order->memory);
 	error = owner->device->release((int)order->device, held->ptr);
+	CRASH_POINT(memory_freed);
 	held_free(owner, held);
 	return error;
 }

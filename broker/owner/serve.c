@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/crash-point.h"
 #include "common/export.h"
 #include "common/thread.h"
 #include "device/select.h"
@@ -24,6 +25,7 @@ static bool answer_order(const struct server *server, const struct order *order,
 	if (!by_descriptor)
 		outcome->descriptor = -1;
 	error = packet_send(server->sock, outcome, sizeof *outcome, outcome->descriptor, 0);
+	CRASH_POINT(order_answered);
 	explicit_bzero(&outcome->handle, sizeof outcome->handle);
 	return !error;
 }
@@ -38,7 +40,9 @@ static void *server_main(void *argument)
 	do {
 		if (packet_receive(server->sock, &order, sizeof order, &fd, 0))
 			break;
+		CRASH_POINT(order_received);
 		owner_carry_out(&server->owner, &order, fd, &outcome);
+		CRASH_POINT(order_done);
 		if (fd >= 0)
 			close(fd);
 		explicit_bzero(&order.handle, sizeof order.handle);
@@ -55,11 +59,13 @@ static int server_start(struct service *service, int sock)
 
 	*server = (struct server){ .sock = sock, .owner.device = service->device };
 	error = thread_start(&server->thread, server_main, server);
-	if (error)
+	if (error) {
 		close(sock);
-	else
-		service->started++;
-	return error;
+		return error;
+	}
+	service->started++;
+	CRASH_POINT(lane_started);
+	return 0;
 }
 
 /* Waits until the broker has ended its side of each lane. */
@@ -81,6 +87,7 @@ static void answer(int sock, struct owner_answer *begun, int error)
 	if (error)
 		memcpy(begun->text, error_text(), sizeof begun->text);
 	packet_send(sock, begun, sizeof *begun, -1, 0);
+	CRASH_POINT(owner_answered);
 }
 
 /* Starts a thread for each lane that comes, until the broker ends its side. */
@@ -119,10 +126,12 @@ void owner_serve(struct service *service, int sock)
 	int fd, error;
 
 	memset(service, 0, sizeof *service);
+	CRASH_POINT(owner_begins);
 	if (packet_receive(sock, &setup, sizeof setup, &fd, 0))
 		return;
 	error = owner_start(&setup, &begun.facts);
 	service->device = error ? NULL : device_find(begun.facts.kind);
+	CRASH_POINT(devices_started);
 	answer(sock, &begun, error);
 	if (!error)
 		owner_serve_lanes(service, sock);

@@ -5,21 +5,27 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "environment.h"
 
-#define SPEC_MAX  128
+#define SPEC_MAX  256
 #define PATIENCE  20000 /* checks at most, 100 us apart, whether a process is dead or stopped */
 
 /* An action at a crash point, from GPUB_CRASH. */
 struct order {
-	char name[40], action[8];
-	int  nth, pid; /* which passing of the point acts; the process on which a BROKER or LOOP point acts, or 0 */
+	char  name[40], action[8];
+	int   nth;    /* which passing of the point acts */
+	pid_t pid;    /* the process that the broker serves at a BROKER point, or 0 */
+	pid_t target; /* the process on which a BROKER or LOOP point acts, or 0 */
+	int   file;   /* file with the order, locked while the process is at the point; -1: there is none */
+	off_t offset; /* of the order in the file */
 };
 
 static const char *const names[CRASH_POINT_COUNT] = {
@@ -29,7 +35,7 @@ static const char *const names[CRASH_POINT_COUNT] = {
 };
 
 static atomic_int passed[CRASH_POINT_COUNT];
-enum side { LIBRARY, BROKER, LOOP };
+enum side { LIBRARY, BROKER, LOOP, OWNER };
 
 static const enum side sides[CRASH_POINT_COUNT] = {
 #define CRASH_POINT_SIDE(side, name, text) [CRASH_##name] = side,
@@ -57,8 +63,8 @@ static void file_read(const char *path, char spec[SPEC_MAX])
 }
 
 /*
- * Sets all of passed[] to 0 if `spec`, the text read from the file of GPUB_CRASH, is not the text of the last call. Not
- * thread-safe: only the broker's loop has such a file.
+ * Sets all of passed[] to 0 if `spec`, the text read from the file of GPUB_CRASH, is not the text of the last call. The
+ * caller has locked the file, so no other thread of the process is here.
  */
 static void counts_begin_anew(const char *spec)
 {
@@ -71,21 +77,56 @@ static void counts_begin_anew(const char *spec)
 		atomic_store(&passed[i], 0);
 }
 
+static int order_parse(struct order *order, const char *text)
+{
+	order->pid = order->target = 0;
+	if (sscanf(text, "%39[a-z_]:%d:%7[a-z]:%d:%d", order->name, &order->nth, order->action, &order->pid,
+		   &order->target) < 3)
+		return -1;
+	if (!order->target)
+		order->target = order->pid;
+	return 0;
+}
+
+/* Locks the file, and finds the first order that is not carried out. Returns 0, or -1: there is none. */
+static int order_find(struct order *order, const char *path)
+{
+	char text[SPEC_MAX];
+	const char *line = text;
+	ssize_t got;
+
+	order->file = open(path, O_RDWR | O_CLOEXEC);
+	if (order->file < 0 || flock(order->file, LOCK_EX))
+		return -1;
+	got = pread(order->file, text, sizeof text - 1, 0);
+	text[got > 0 ? got : 0] = 0;
+	counts_begin_anew(text);
+	while (*line == CRASH_DONE) {
+		line += strcspn(line, "\n");
+		line += *line != 0;
+	}
+	order->offset = line - text;
+	return order_parse(order, line);
+}
+
+/* The caller closes order->file, also when -1 is returned. */
 static int order_read(struct order *order)
 {
 	const char *spec = environment_get("GPUB_CRASH");
-	char text[SPEC_MAX];
 
+	order->file = -1;
 	if (!spec)
 		return -1;
-	if (*spec == '@') {
-		file_read(spec + 1, text);
-		counts_begin_anew(text);
-		spec = text;
-	}
-	order->pid = 0;
-	return sscanf(spec, "%39[a-z_]:%d:%7[a-z]:%d", order->name, &order->nth, order->action, &order->pid) >= 3 ? 0 :
-														    -1;
+	return *spec == '@' ? order_find(order, spec + 1) : order_parse(order, spec);
+}
+
+/* Notes in the file that the order is carried out. */
+static void order_mark(const struct order *order)
+{
+	static const char done = CRASH_DONE;
+
+	if (order->file >= 0 && pwrite(order->file, &done, 1, order->offset) != 1)
+		abort();
 }
 
 /* ---- doing the action ---- */
@@ -109,7 +150,7 @@ static int process_is(pid_t pid, const char *states)
 }
 
 /* Sends the signal to the process, and waits until the process is dead or stopped, for PATIENCE checks at most. */
-static void signal_client(pid_t pid, int signal)
+static void signal_process(pid_t pid, int signal)
 {
 	kill(pid, signal);
 	for (int look = 0; look < PATIENCE && !process_is(pid, signal == SIGSTOP ? "TZX" : "ZX"); look++)
@@ -120,15 +161,16 @@ static void act(const struct order *order, enum side side)
 {
 	int signal = !strcmp(order->action, "stop") ? SIGSTOP : SIGKILL;
 
-	if (side != LIBRARY)
-		signal_client(order->pid, signal);
+	order_mark(order);
+	if (side == BROKER || side == LOOP)
+		signal_process(order->target, signal);
 	else if (!strcmp(order->action, "exit"))
 		_exit(CRASH_EXIT);
 	else
 		signal_self(signal);
 }
 
-/* Returns the client process at which a point of this side is passed. 0 at a LOOP point: none. */
+/* Returns the client process at which a point of this side is passed. 0 at a LOOP or OWNER point: none. */
 static pid_t pid_of(enum side side)
 {
 	return side == LIBRARY ? getpid() : side == BROKER ? peer : 0;
@@ -148,18 +190,26 @@ static void visited_append(pid_t pid, enum crash_point point)
 	close(fd);
 }
 
+/* Whether the order is about this passing of the point, which the process passes for the client process. */
+static bool is_due(const struct order *order, enum crash_point point, pid_t pid)
+{
+	enum side side = sides[point];
+
+	if (strcmp(order->name, names[point]) || (side == BROKER && order->pid != pid))
+		return false;
+	if ((side == BROKER || side == LOOP) && order->target <= 0)
+		return false;
+	return atomic_fetch_add(&passed[point], 1) + 1 == order->nth;
+}
+
 void crash_point_pass(enum crash_point point)
 {
 	pid_t pid = pid_of(sides[point]);
 	struct order order;
 
 	visited_append(pid, point);
-	if (order_read(&order) || strcmp(order.name, names[point]))
-		return;
-	if (sides[point] == BROKER && order.pid != pid)
-		return;
-	if (sides[point] != LIBRARY && order.pid <= 0)
-		return;
-	if (atomic_fetch_add(&passed[point], 1) + 1 == order.nth)
+	if (!order_read(&order) && is_due(&order, point, pid))
 		act(&order, sides[point]);
+	if (order.file >= 0)
+		close(order.file);
 }

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash-point.h - named places in library and broker at which a test has a client die, stop or end.
+ * crash-point.h - named places in library, broker and owner at which a test has a client die, stop or end, or the owner
+ * die.
  *
  * CRASH_POINT(NAME) marks a crash point. In a build without --enable-crash-points the macro only checks that NAME is in
  * the table below. In a build with --enable-crash-points, environment variables say what happens at which crash point
  * (the programs of tests/crash set them):
  *
- *   GPUB_CRASH=NAME:NTH:ACTION[:PID]   the NTH passing of crash point NAME (1 is the first) does ACTION
- *   GPUB_CRASH=@FILE                   FILE holds NAME:NTH:ACTION[:PID] and is read at each crash point, so that a
- *                                      running broker can be given another action
+ *   GPUB_CRASH=NAME:NTH:ACTION[:PID[:TARGET]]   the NTH passing of crash point NAME (1 is the first) does ACTION
+ *   GPUB_CRASH=@FILE                   FILE holds such orders, one a line, and is read at each crash point, so that a
+ *                                      running broker and its owners can be given others. The first line that does not
+ *                                      begin with CRASH_DONE is in force. Before its action, the line's first byte is
+ *                                      overwritten with CRASH_DONE: an order is carried out once, whatever process
+ *                                      passes the point later
  *   GPUB_CRASH_VISITED=FILE            each passing of any crash point appends "PID NAME" to FILE, which
- *                                      must exist; PID is 0 where the broker serves no client
+ *                                      must exist; PID is 0 where the broker serves no client, and in the owner
  *
- * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A LIBRARY point acts on its own process, in the
- * thread that passes the point. A BROKER or LOOP point acts on process PID, where exit means kill, and waits until PID
- * is dead or stopped (at most some seconds), so that the broker's next step finds PID dead or stopped. Only passings
- * while the broker serves PID (CRASH_POINT_PEER) are counted at a BROKER point; all passings are counted at a LOOP
- * point, where the broker serves no client. Owns the counts.
+ * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A LIBRARY or OWNER point acts on its own
+ * process, in the thread that passes the point. A BROKER or LOOP point acts on process TARGET (by default PID), where
+ * exit means kill, and waits until TARGET is dead or stopped (at most some seconds), so that the broker's next step
+ * finds TARGET dead or stopped. Only passings while the broker serves PID (CRASH_POINT_PEER) are counted at a BROKER
+ * point; all passings are counted at a LOOP point, where the broker serves no client. Passings are counted in each
+ * process. A process at a crash point has FILE locked (flock(2)). Owns the counts.
  */
 #ifndef GPUB_CRASH_POINT_H
 #define GPUB_CRASH_POINT_H
@@ -24,6 +29,7 @@
 #include <sys/types.h>
 
 #define CRASH_EXIT 66
+#define CRASH_DONE '#'
 
 /* Rows: side, name, and the state of things at the point. Roughly in the order in which a client passes the points. */
 #define CRASH_POINTS(X)                                                                    \
@@ -164,7 +170,19 @@
 	X(LOOP, timeline_ends, "a timeline is about to be ended")                          \
 	X(LOOP, timeline_ended, "its end is published")                                    \
 	X(LOOP, status_begin, "the status file is about to be written")                    \
-	X(LOOP, status_written, "it is written")
+	X(LOOP, status_written, "it is written")                                           \
+	X(OWNER, owner_begins, "the owner's process runs, and has read nothing")           \
+	X(OWNER, devices_started, "the devices have started, the broker is not told")      \
+	X(OWNER, lane_started, "the thread of a lane runs, the broker is not told")        \
+	X(OWNER, owner_answered, "an answer to the setup or to a lane is sent")            \
+	X(OWNER, order_received, "an order is read, and not carried out")                  \
+	X(OWNER, memory_made, "memory is allocated, and not zeroed")                       \
+	X(OWNER, memory_zeroed, "new memory is zeroed, and has no handle")                 \
+	X(OWNER, memory_adopted, "memory of the owner before is taken over")               \
+	X(OWNER, range_zeroed, "a part of the memory is zeroed")                           \
+	X(OWNER, memory_freed, "memory is freed, its number still known")                  \
+	X(OWNER, order_done, "an order is carried out, and not answered")                  \
+	X(OWNER, order_answered, "an order is answered")
 
 enum crash_point {
 #define CRASH_POINT_ENUM(side, name, text) CRASH_##name,

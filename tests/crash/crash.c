@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash.c - a client that dies, stops or ends anywhere: the accounting balances, and the next client gets zeroed
- * memory.
+ * crash.c - a client that dies, stops or ends anywhere, or the owner that dies: the accounting balances, and the next
+ * client gets zeroed memory.
  *
  * Each scenario is played once undisturbed, which shows what crash points (crash-point.h) it passes, in the library and
  * in the broker. Then it is played once for each of these points and each of kill, stop and exit, the first passing
- * doing it; then CRASH_ROUNDS times with scenario, point, passing and action at random (CRASH_SEED repeats that). The
- * scenarios are dealt to a few lanes (lanes.h), each with one broker that serves all its plays. After each, when
- * nothing of the victim is left, the accounting must be empty but for the other client, which then takes all of the
- * device's memory and must find it zeroed. A point that no scenario passes is a failure, and so is
- * one at which no victim could be caught. While one is stopped, the other must be served as ever.
+ * doing it; once for each point of the broker and of the owner, at which the owner is killed; and for each point of an
+ * owner's start, at which the owner is killed that follows one that was killed; then CRASH_ROUNDS times with scenario,
+ * point, passing and action at random (CRASH_SEED repeats that). The scenarios are dealt to a few lanes (lanes.h), each
+ * with one broker that serves all its plays. After each, when nothing of the victim is left, the accounting must be
+ * empty but for the other client, which then takes all of the device's memory and must find it zeroed. A point that no
+ * scenario passes is a failure, and so is one at which no victim or owner could be caught. While a victim is stopped,
+ * the other must be served as ever. No step has another result because an owner was killed, unless the export has no
+ * descriptors: then buffers may lose their names.
  *
  *   tests/crash/crash [SCENARIO [POINT]]    only that, for a look at a failure
  */
@@ -19,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -42,18 +46,21 @@ int main(void)
 #define ROUNDS      1000
 
 /* For a point that only some plays of a scenario pass, by side. The broker's may come when the victim is gone. */
-static const int tries_for[] = { 5, 2, 1 };
+static const int tries_for[] = { 5, 2, 1, 1 };
 
 #define PASSES_MAX  20  /* the later passings are like the earlier ones */
 
-enum action { KILL, STOP, EXIT, STOP_AND_GO_ON, ACTIONS };
+enum action { KILL, STOP, EXIT, KILL_OWNER, STOP_AND_GO_ON, ACTIONS };
 
-#define FOR_EACH_POINT 3 /* actions that each point gets; the last comes at random */
+#define FOR_EACH_POINT 4 /* actions that each point gets; the last comes at random */
 
-static const char *const action_names[ACTIONS] = { "kill", "stop", "exit", "stop and go on" };
-static const char *const action_words[ACTIONS] = { "kill", "stop", "exit", "stop" };
+static const char *const action_names[ACTIONS] = { "kill", "stop", "exit", "kill of the owner", "stop and go on" };
+static const char *const action_words[ACTIONS] = { "kill", "stop", "exit", "kill", "stop" };
 
-enum side { LIBRARY, BROKER, LOOP };
+/* The end of an owner that has memory, before what comes at the start of the next one. */
+#define FIRST_OWNER "order_answered:1:kill\n"
+
+enum side { LIBRARY, BROKER, LOOP, OWNER };
 
 static const struct {
 	enum side   side;
@@ -66,20 +73,29 @@ static const struct {
 
 /* How often each scenario passes each point, undisturbed. */
 static unsigned passes[SCENARIOS][CRASH_POINT_COUNT];
-static bool *caught_at; /* by point, shared by the lanes */
+static bool *caught_at;       /* clients, by point; shared by the lanes */
+static bool *owner_caught_at; /* owners, likewise */
 static const char *only_scenario, *only_point;
 
-static char visited[80], orders[80], orders_next[88];
+static char visited[80], orders[80];
 
 /* ---- telling the broker where ---- */
 
-/* The broker may read it at any moment: it finds the old order or the new one. */
-static void broker_order(const char *text)
+/*
+ * Replaces the orders. Returns how many of the last ones were carried out. A process that was at a point has left it,
+ * or is dying.
+ */
+static int broker_order(const char *text)
 {
-	int fd = open(orders_next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	char last[512] = "";
+	int fd = open(orders, O_RDWR | O_CREAT | O_CLOEXEC, 0600), done = 0;
 
-	if (fd < 0 || write(fd, text, strlen(text)) < 0 || close(fd) || rename(orders_next, orders))
+	if (fd < 0 || flock(fd, LOCK_EX) || pread(fd, last, sizeof last - 1, 0) < 0 || ftruncate(fd, 0) ||
+	    pwrite(fd, text, strlen(text), 0) < 0 || close(fd))
 		bail_out("%s cannot be written: %s", orders, strerror(errno));
+	for (const char *line = strtok(last, "\n"); line; line = strtok(NULL, "\n"))
+		done += *line == CRASH_DONE;
+	return done;
 }
 
 static void files_remove(void)
@@ -94,7 +110,6 @@ static void files_make(const char *directory)
 {
 	snprintf(visited, sizeof visited, "%s/visited", directory);
 	snprintf(orders, sizeof orders, "%s/orders", directory);
-	snprintf(orders_next, sizeof orders_next, "%s.next", orders);
 	atexit(files_remove);
 	broker_order("");
 }
@@ -130,9 +145,35 @@ static void visited_count(unsigned count[CRASH_POINT_COUNT])
 	fclose(file);
 }
 
+/* ---- the owner ---- */
+
+static pid_t owner; /* that serves, or that did when the play began */
+
+static bool owner_is_another(void)
+{
+	pid_t now = owner_of(broker.pid);
+	char stat[256];
+
+	if (!now || now == owner)
+		return false;
+	process_line(now, "stat", stat, sizeof stat);
+	if (!strchr(stat, ')') || strstr(stat, ") Z"))
+		return false;
+	owner = now;
+	return true;
+}
+
 /* ---- one play ---- */
 
 static char play_name[160]; /* for what is printed when something is wrong */
+static const struct scenario *playing;
+
+/* Has the other do what the victim may wait for. */
+static void relieve(void)
+{
+	if (playing->relief.run)
+		other_tries(playing->relief);
+}
 
 /* A test that fails says where it was. */
 static void name_print(void)
@@ -150,6 +191,8 @@ static bool all_is_well(void)
 		wrong = memory_wrong(&other);
 	if (!wrong && broker_said(&broker, "VIOLATION"))
 		wrong = "the host device reports a violation";
+	if (!wrong && owner_of(broker.pid) != owner)
+		wrong = "the owner has ended";
 	if (wrong)
 		printf("# %s: %s\n", play_name, wrong);
 	return !wrong;
@@ -170,14 +213,13 @@ static bool child_holds(const char *point)
 }
 
 /* What is to be seen while it is stopped; then it dies, or goes on to its end. */
-static bool look_while_stopped(const struct scenario *scenario, const char *point, enum action action)
+static bool look_while_stopped(const char *point, enum action action)
 {
 	bool good = true;
 
 	other_goes_on();
 	if (action == STOP_AND_GO_ON) {
-		if (scenario->relief.run)
-			other_tries(scenario->relief);
+		relieve();
 		victim_continue();
 		victim_end();
 		return victim_fate() == VICTIM_ENDED;
@@ -188,39 +230,73 @@ static bool look_while_stopped(const struct scenario *scenario, const char *poin
 	return good;
 }
 
-/* The scenario up to the victim's end, and what the other finds then. */
-static bool play(const struct scenario *scenario, const char *point, enum action action, bool *caught)
+/* After all but the death of the owner. Stores whether all orders were carried out. */
+static bool owner_is_replaced(int expected, bool *caught)
+{
+	/* the last order may be carried out only now */
+	const char *wrong = balance_wrong(&broker, &other);
+	int done = broker_order("");
+
+	*caught = done == expected;
+	if (!wrong && done && !SOON(owner_is_another()))
+		wrong = "no other owner starts";
+	if (!wrong && name_was_lost && !done)
+		wrong = "a buffer lost its name, and no owner was killed";
+	if (wrong)
+		printf("# %s: %s\n", play_name, wrong);
+	return !wrong;
+}
+
+/* The scenario up to the victim's end, and what the other finds then. expected: how many orders there are. */
+static bool play(const char *point, enum action action, int expected, bool *caught)
 {
 	bool good = true;
 
-	scenario->play();
+	playing->play();
 	victim_end();
 	*caught = victim_was_caught();
 	if (victim_fate() == VICTIM_STOPPED || victim_fate() == VICTIM_CHILD_STOPPED)
-		good = look_while_stopped(scenario, point, action);
-	if (victim_fate() == VICTIM_FAILED)
+		good = look_while_stopped(point, action);
+	if (victim_fate() == VICTIM_FAILED || (action == KILL_OWNER && victim_fate() != VICTIM_ENDED))
 		good = false;
-	broker_order("");
+	if (action != KILL_OWNER)
+		broker_order("");
 	victim_bury();
-	if (scenario->after)
-		scenario->after();
+	if (playing->after)
+		playing->after();
 	other_lets_go();
+	if (action == KILL_OWNER)
+		good &= owner_is_replaced(expected, caught);
 	return all_is_well() && good;
+}
+
+/* Sets what is played, and whether steps may find that names were lost. */
+static void prepare(int scenario, enum action action)
+{
+	playing = &scenarios[scenario];
+	names_may_go = action == KILL_OWNER && !tested_export()->by_descriptor;
+	victim_relief = names_may_go ? relieve : NULL;
 }
 
 static bool crash(int scenario, int point, int nth, enum action action, bool *caught)
 {
-	char order[128];
+	enum side side = points[point].side;
+	/* a point of an owner's start needs the end of another owner */
+	bool next_owner = side == OWNER && !passes[scenario][point];
+	char text[256];
+	int length = snprintf(text, sizeof text, "%s%s:%d:%s", next_owner ? FIRST_OWNER : "", points[point].name, nth,
+			      action_words[action]);
 
-	snprintf(play_name, sizeof play_name, "%s, %s at %s, passing %d", scenarios[scenario].name,
-		 action_names[action], points[point].name, nth);
-	snprintf(order, sizeof order, "%s:%d:%s", points[point].name, nth, action_words[action]);
-	victim_start(&broker, points[point].side == LIBRARY ? order : NULL, scenarios[scenario].fail);
-	if (points[point].side != LIBRARY) {
-		snprintf(order + strlen(order), sizeof order - strlen(order), ":%d", victim.pid);
-		broker_order(order);
-	}
-	return play(&scenarios[scenario], points[point].name, action, caught);
+	prepare(scenario, action);
+	snprintf(play_name, sizeof play_name, "%s, %s at %s, passing %d", playing->name, action_names[action],
+		 points[point].name, nth);
+	victim_start(&broker, side == LIBRARY ? text : NULL, playing->fail);
+	if (side == BROKER || side == LOOP)
+		snprintf(text + length, sizeof text - (size_t)length, ":%d:%d", victim.pid,
+			 action == KILL_OWNER ? owner : victim.pid);
+	if (side != LIBRARY)
+		broker_order(text);
+	return play(points[point].name, action, next_owner ? 2 : 1, caught);
 }
 
 /* ---- all of them ---- */
@@ -229,14 +305,21 @@ static void play_undisturbed(int scenario)
 {
 	bool caught, good;
 
-	snprintf(play_name, sizeof play_name, "%s, undisturbed", scenarios[scenario].name);
+	prepare(scenario, KILL);
+	snprintf(play_name, sizeof play_name, "%s, undisturbed", playing->name);
 	visited_clear();
 	setenv("GPUB_CRASH_VISITED", visited, 1);
-	victim_start(&broker, NULL, scenarios[scenario].fail);
+	victim_start(&broker, NULL, playing->fail);
 	unsetenv("GPUB_CRASH_VISITED");
-	good = play(&scenarios[scenario], "", KILL, &caught);
-	POINT(good && !caught, "%s: undisturbed", scenarios[scenario].name);
+	good = play("", KILL, 0, &caught);
+	POINT(good && !caught, "%s: undisturbed", playing->name);
 	visited_count(passes[scenario]);
+}
+
+/* Whether the action is for points of the side. */
+static bool is_for(enum action action, enum side side)
+{
+	return action == KILL_OWNER ? side != LIBRARY : side != OWNER;
 }
 
 /* A point that the plays of a scenario need not pass may have to be tried again. */
@@ -246,21 +329,31 @@ static bool crash_somehow(int scenario, int point, enum action action)
 
 	for (int try = 0; good && !caught && try < tries_for[points[point].side]; try++)
 		good = crash(scenario, point, 1, action, &caught);
-	caught_at[point] |= caught || points[point].side != LIBRARY; /* the client that the broker serves may be gone */
+	if (action == KILL_OWNER)
+		owner_caught_at[point] |= caught;
+	else /* the client that the broker serves may be gone */
+		caught_at[point] |= caught || points[point].side != LIBRARY;
 	return good;
 }
 
 static void crash_at_each_point(int scenario)
 {
+	static const char *const what[] = { [LIBRARY] = "a client killed, stopped and ended",
+					    [BROKER] = "a client killed, stopped and ended, the owner killed,",
+					    [LOOP] = "a client killed, stopped and ended, the owner killed,",
+					    [OWNER] = "the owner killed" };
+
 	for (int point = 0; point < CRASH_POINT_COUNT; point++) {
+		enum side side = points[point].side;
 		bool good = true;
 
-		if (!passes[scenario][point] || (only_point && strcmp(only_point, points[point].name)))
+		if ((!passes[scenario][point] && side != OWNER) ||
+		    (only_point && strcmp(only_point, points[point].name)))
 			continue;
 		for (enum action action = 0; good && action < FOR_EACH_POINT; action++)
-			good = crash_somehow(scenario, point, action);
-		POINT(good, "%s: a client killed, stopped and ended at %s", scenarios[scenario].name,
-		      points[point].name);
+			if (is_for(action, side))
+				good = crash_somehow(scenario, point, action);
+		POINT(good, "%s: %s at %s", scenarios[scenario].name, what[side], points[point].name);
 	}
 }
 
@@ -268,6 +361,7 @@ static void crash_at_each_point(int scenario)
 static bool crash_at_random(unsigned lane)
 {
 	int scenario = (int)((unsigned)random() % SCENARIOS / LANES * LANES + lane), point, nth;
+	enum action action;
 	bool caught;
 
 	if (scenario >= SCENARIOS)
@@ -276,7 +370,10 @@ static bool crash_at_random(unsigned lane)
 		point = (int)(random() % CRASH_POINT_COUNT);
 	while (!passes[scenario][point]);
 	nth = 1 + (int)(random() % (passes[scenario][point] < PASSES_MAX ? passes[scenario][point] : PASSES_MAX));
-	return crash(scenario, point, nth, (enum action)(random() % ACTIONS), &caught);
+	do
+		action = (enum action)(random() % ACTIONS);
+	while (!is_for(action, points[point].side));
+	return crash(scenario, point, nth, action, &caught);
 }
 
 static unsigned seed;
@@ -298,6 +395,16 @@ static void random_rounds(unsigned lane)
 	POINT(done == rounds, "%u of %u crashes at random (CRASH_SEED=%u repeats them)", done, rounds, seed);
 }
 
+/* Memory without a descriptor is adopted by nobody. */
+static bool is_reached(int point)
+{
+	enum side side = points[point].side;
+
+	return (side == OWNER || caught_at[point]) &&
+	       (side == LIBRARY || owner_caught_at[point] ||
+		(point == CRASH_memory_adopted && !tested_export()->by_descriptor));
+}
+
 /* A point that nobody passed is in no scenario: write one. */
 static int points_must_be_reached(unsigned lane)
 {
@@ -305,11 +412,11 @@ static int points_must_be_reached(unsigned lane)
 
 	(void)lane;
 	for (int point = 0; point < CRASH_POINT_COUNT; point++) {
-		if (!caught_at[point])
-			printf("# no client was caught at %s\n", points[point].name);
-		all &= caught_at[point];
+		if (!is_reached(point))
+			printf("# no client was caught, or no owner, at %s\n", points[point].name);
+		all &= is_reached(point);
 	}
-	POINT(all, "each of %d points was reached, and a client caught at it", CRASH_POINT_COUNT);
+	POINT(all, "each of %d points was reached, and a client or the owner caught at it", CRASH_POINT_COUNT);
 	return harness_end();
 }
 
@@ -329,6 +436,8 @@ static void begin(void)
 	balance_broker(&broker);
 	unsetenv("GPUB_CRASH");
 	unsetenv("GPUB_CRASH_VISITED");
+	if (!SOON(owner_is_another()))
+		bail_out("the broker has no owner");
 	victim_prepare();
 	other_start();
 }
@@ -372,6 +481,7 @@ int main(int argc, char **argv)
 	only_point = argc > 2 ? argv[2] : NULL;
 	seed = number_of("CRASH_SEED", (unsigned)time(NULL) ^ (unsigned)getpid());
 	caught_at = shared(CRASH_POINT_COUNT * sizeof *caught_at);
+	owner_caught_at = shared(CRASH_POINT_COUNT * sizeof *owner_caught_at);
 	failed = lanes_run(LANES, play_all);
 	if (!only_scenario)
 		failed |= lanes_run(1, points_must_be_reached);

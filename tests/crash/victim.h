@@ -20,6 +20,19 @@ enum fate {
 	VICTIM_FAILED  /* by itself, as it should not */
 };
 
+/*
+ * True: the owner may be killed, and memory ends with it, so buffers may lose their names. Then a step may have another
+ * result than the expected one.
+ */
+extern bool names_may_go;
+extern bool name_was_lost; /* a step of the play had such a result */
+
+/* Whether this result in place of the expected one comes from the loss of a name, and notes that. */
+bool name_is_lost(int result, int expected);
+
+/* Called every now and then while a step of the victim is awaited. NULL: nothing is done. */
+extern void (*victim_relief)(void);
+
 extern struct puppet victim;
 extern pid_t victim_child; /* set with VICTIM_CHILD_STOPPED */
 
@@ -36,13 +49,16 @@ bool victim_was_caught(void);
 
 /*
  * The victim does a step, whose result must be the expected one. False: it did not finish it, for it is dead or stopped
- * or its child is.
+ * or its child is; or a name was lost.
  */
 bool victim_does(int expected, struct order order);
 
 /* The same in two halves, for a step that blocks. */
 bool victim_begins(struct order order);
 bool victim_finishes(int expected);
+
+/* Whether the step that it began has its result, or it is not alive. */
+bool victim_answered(void);
 
 /* Lets one that is stopped go on, to the end of the step that it is in. */
 void victim_continue(void);
