@@ -171,7 +171,8 @@ static void play_writer(void)
 	VICTIM(0, do_create, .name = "line", .flags = GPUB_TIMELINE);
 	VICTIM(0, do_acquire, .name = "line");
 	VICTIM(0, do_stream);
-	OTHER(0, do_acquire, .name = "line");
+	/* which may not signal: the timeline ends without another writer */
+	OTHER(0, do_acquire, .name = "line", .rights = GPUB_READ);
 	OTHER(0, do_wait, .value = 3);
 	followed = true;
 	VICTIM(0, do_signal, .value = 1);
@@ -524,7 +525,7 @@ const struct scenario scenarios[SCENARIOS] = {
 	{ "unlinked", NULL, play_unlinked, NULL, { 0 } },
 	{ "waits", NULL, play_waits, NULL, { .run = do_create, .name = "late" } },
 	{ "memory", NULL, play_memory, NULL, { .run = do_unlink, .name = "most" } },
-	{ "writer", NULL, play_writer, after_writer, { 0 } },
+	{ "writer", NULL, play_writer, after_writer, { .run = do_unlink, .name = "line" } },
 	{ "reader", NULL, play_reader, NULL, { .run = do_signal, .value = 1 } },
 	{ "return-on", NULL, play_return_on, NULL, { 0 } },
 	{ "fork", NULL, play_fork, NULL, { 0 } },
