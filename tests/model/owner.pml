@@ -9,8 +9,7 @@
  * The owner carries out one order after the other, and dies DEATHS times between any two steps: first its lane ends, then its process,
  * and in between it goes on with the orders that it has. IPC has a bit for each allocation that has no descriptor.
  * ADOPTFAILS: an owner may fail to take memory over. NOFD=n: the descriptor of new memory may fail to arrive, n times. NONEXT: the
- * broker may start no other owner. LASTCLOSE: asserts that the broker never closes the last descriptor of memory. ENDS: run.sh
- * searches for a run without an end.
+ * broker may start no other owner. ENDS: run.sh searches for a run without an end.
  * A step carries the name of the function that does it. One statement is one step that others can come between; what one handler of
  * the broker's loop does is one atomic step. What is received and not carried out at a death is as if it were not received.
  *
@@ -136,16 +135,21 @@ inline address_take(o, a) {
 
 /* ---- jobs.c ---- */
 
-/* An owner that has ended is noticed when its answers are read. */
+/* An owner that has ended is noticed when its answers are read. A RELEASE takes the descriptor along, if it arrives. */
 inline send_order(a) {
 	jstate[a]=jSENT;
-	if :: !gone[owner] && !shut[owner] -> orders[owner]!kind_of[a],NAMED(a),number[a],0 :: else fi }
+	if
+	:: !gone[owner] && !shut[owner] && kind_of[a]==RELEASE -> orders[owner]!RELEASE,NAMED(a),number[a],memory_fd[a]; memory_fd[a]=0
+	:: !gone[owner] && !shut[owner] && kind_of[a]!=RELEASE -> orders[owner]!kind_of[a],NAMED(a),number[a],0
+	:: else fi }
+/* What becomes of a RELEASE that no owner gets. */
+inline descriptor_done(a) { if :: memory_fd[a] -> unref(memory_fd[a]-1); memory_fd[a]=0 :: else fi }
 inline jobs_submit(a, kind) {
 	number[a]++; kind_of[a]=kind; jstate[a]=jHELD;
 	if :: !lost && !failed -> send_order(a) :: else fi }
 
 inline adopt(a) {
-	if :: memory_fd[a] && !gone[owner] -> refs[memory_fd[a]-1]++; orders[owner]!ADOPT,a,ADOPTION,memory_fd[a]
+	if :: memory_fd[a] && kind_of[a]!=RELEASE && !gone[owner] -> refs[memory_fd[a]-1]++; orders[owner]!ADOPT,a,ADOPTION,memory_fd[a]
 	   :: else fi }
 inline adopt_all() {
 #ifndef F_NOADOPT
@@ -161,18 +165,12 @@ inline adopt_all() {
 
 /* ---- memory.c, reclaim.c and pool.c ---- */
 
-inline allocation_close(a) {
-	if :: memory_fd[a] ->
-#ifdef LASTCLOSE
-		assert(refs[memory_fd[a]-1]>1);
-#endif
-		unref(memory_fd[a]-1); memory_fd[a]=0 :: else fi }
-inline give_back(a) { state[a]=FREEING; keeps[a]=0; allocation_close(a); jobs_submit(a, RELEASE) }
+inline give_back(a) { state[a]=FREEING; keeps[a]=0; jobs_submit(a, RELEASE) }
 
 inline reclaim_release(a) {
 	state[a]=FREEING; vacant[a]=0;
 	if :: !private[a] -> keeps[a]=1; jobs_submit(a, ZERO)
-	   :: keeps[a]=0; allocation_close(a); jobs_submit(a, RELEASE) fi }
+	   :: keeps[a]=0; jobs_submit(a, RELEASE) fi }
 
 /* bNONE or bDRAINING: no name. The buffer that is left in it ends with the allocation. */
 inline memory_decide_free(a) {
@@ -295,7 +293,7 @@ inline retire_named(a) {
 	   :: state[a]==IDLE -> evict_idle(a)
 	   :: else fi;
 	keeps[a]=0;
-	if :: !BY_DESCRIPTOR(a) && state[a]!=NONE && state[a]<FREEING -> private[a]=1 :: else fi
+	if :: !BY_DESCRIPTOR(a) && state[a]!=NONE && state[a]!=MAKING && state[a]<FREEING -> private[a]=1 :: else fi
 #endif
 	}
 inline orphans_unlink(a) {
@@ -367,7 +365,7 @@ inline evict(a) {
 	atomic { if :: state[a]==IDLE -> evict_idle(a) :: state[a]==POOLED -> give_back(a)
 	       fi }
 }
-inline fail(a) { atomic { failed && jstate[a]==jHELD -> jstate[a]=jNONE; job_done(a, EIO, 0, owner) } }
+inline fail(a) { atomic { failed && jstate[a]==jHELD -> descriptor_done(a); jstate[a]=jNONE; job_done(a, EIO, 0, owner) } }
 
 #define resolved(a) assert(finished[a]==number[a] && jstate[a]==jNONE);                     /* no order is lost */ \
 	assert(state[a]==NONE || state[a]==FREED || (failed && state[a]==FAILED));          /* the account is balanced */ \
@@ -487,7 +485,8 @@ proctype Owner(byte o) {
 		:: kind==ALLOCATE -> make(); bytes[p-1]=0
 		:: kind==ADOPT -> adopt_memory()
 		:: kind==ZERO -> held_find(); if :: p -> goto zeroing :: else -> e=ENOENT fi
-		:: kind==RELEASE -> held_find(); if :: p -> release() :: else -> e=ENOENT fi
+		:: kind==RELEASE -> held_find(); if :: p -> release() :: else -> e=ENOENT fi;
+			if :: fd -> unref(fd-1); fd=0 :: else fi
 		fi }
 answer:	atomic { if :: gone[o] -> goto over :: else -> answer_order() fi }
 	:: gone[o] -> break

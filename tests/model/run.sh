@@ -321,7 +321,6 @@ right "$two -DITERS=1 -DNONEXT"
 right "$two -DITERS=1 -DNONEXT -DIPC=1"
 right "-DENDS $two -DITERS=1"
 right "-DENDS $two -DITERS=1 -DIPC=3"
-right "$two -DDEATHS=0 -DLASTCLOSE"
 bounds='-DNOBOUNDCHECK'
 wrong "-DF_EOF $two -DPIECES=4 -DLIMIT=2" "$late"
 wrong "-DF_ZEROONCE $two" "$dirty"
