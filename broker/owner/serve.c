@@ -119,7 +119,7 @@ void owner_serve_lanes(struct service *service, int sock)
 	servers_end(service);
 }
 
-void owner_serve(struct service *service, int sock)
+int owner_serve_setup(struct service *service, int sock)
 {
 	struct owner_answer begun = { 0 };
 	struct owner_setup setup;
@@ -127,13 +127,19 @@ void owner_serve(struct service *service, int sock)
 
 	memset(service, 0, sizeof *service);
 	CRASH_POINT(owner_begins);
-	if (packet_receive(sock, &setup, sizeof setup, &fd, 0))
-		return;
+	error = packet_receive(sock, &setup, sizeof setup, &fd, 0);
+	if (error)
+		return error;
 	error = owner_start(&setup, &begun.facts);
 	service->device = error ? NULL : device_find(begun.facts.kind);
 	CRASH_POINT(devices_started);
 	answer(sock, &begun, error);
-	if (!error)
+	return error;
+}
+
+void owner_serve(struct service *service, int sock)
+{
+	if (!owner_serve_setup(service, sock))
 		owner_serve_lanes(service, sock);
 	owner_leave();
 }

@@ -47,6 +47,9 @@ void owner_serve(struct service *service, int sock);
 /* Answers the setup with the error, whose message is the error message, instead of an owner that could not begin. */
 void owner_refuse(int sock, int error);
 
+/* Does the part up to the answer to the setup. Returns 0, or a negative errno if the devices have not started. */
+int owner_serve_setup(struct service *service, int sock);
+
 /* Does the part from the lanes on, with service->device started and all else zero. */
 void owner_serve_lanes(struct service *service, int sock);
 

@@ -101,7 +101,8 @@ static int seed_parse(const char *text)
 
 void host_survive_violations(void)
 {
-	host_state.lenient = true;
+	if (!atomic_load(&host_state.started))
+		host_state.lenient = true;
 }
 
 static int environment_read(void)

@@ -349,6 +349,24 @@ int host_gone(pid_t pid, bool mps)
 	return host_enter(HOST_GONE);
 }
 
+void host_end_owner(void)
+{
+	struct host_region *region;
+	size_t i = 0;
+
+	pthread_mutex_lock(&host_state.lock);
+	while ((region = host_region_at(i))) {
+		if (region->kind != HOST_ALLOCATION) {
+			i++;
+			continue;
+		}
+		host_region_remove(region);
+		used[region->device] -= region->size;
+		host_region_destroy(region);
+	}
+	pthread_mutex_unlock(&host_state.lock);
+}
+
 void host_unlink_all(void)
 {
 	struct host_region *region;

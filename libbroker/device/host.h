@@ -56,7 +56,7 @@ void host_share_memory(bool with_others);
 
 /*
  * Makes violations that other processes can cause not end this process, unless GPUB_HOST_STRICT says otherwise: no
- * client may end a broker (invariant 5). Call it before start().
+ * client may end a broker (invariant 5). Does nothing after start().
  */
 void host_survive_violations(void);
 
@@ -87,6 +87,12 @@ unsigned host_total(void);
  * test can read the memory or pass it to kernels. A broker never calls this.
  */
 int host_map_owned(void *ptr);
+
+/*
+ * Models the end of the owner's process, without an exit handler: it has no memory from then on. Objects stay as they
+ * are, for those who have a descriptor or know a name.
+ */
+void host_end_owner(void);
 
 /* Checks the quarantine, and reports writes to memory after its release, as the owner's exit does, too. */
 void host_check_quarantine(void);

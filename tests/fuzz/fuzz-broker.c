@@ -9,7 +9,12 @@
  *
  * What the kernel would say, that a process died or that ten seconds are over, is said by the input: the events are
  * the session's own. The device can be held up, and fail, so that jobs are under way when something happens.
+ *
+ * The owner of the memory can die (owner.h). Memory without descriptors ends with it, and the next owner begins, begins
+ * late or fails. Each buffer is zeros at first, and then keeps what a client would have written into it (bytes.h).
  */
+#include "bytes.h"
+#include "owner.h"
 #include "peers.h"
 
 #include <errno.h>
@@ -27,7 +32,6 @@
 #include "device/host-quarantine.h"
 #include "device/host-state.h"
 #include "device/host.h"
-#include "tests/unit/broker/owner-thread.h"
 
 #define PEERS     4
 #define STEPS_MAX 100
@@ -44,65 +48,26 @@ static struct wire_grant held; /* by the honest client */
 static unsigned naps, floods;
 static bool ruled; /* a peer was the honest client's user, or root, who may do what they like with it */
 
-/* ---- the device, which can be held up ---- */
-
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t  changed;
-	bool            closed;
-	struct device   device;
-} gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
-
-static void gate_set(bool closed)
-{
-	pthread_mutex_lock(&gate.lock);
-	gate.closed = closed;
-	pthread_cond_broadcast(&gate.changed);
-	pthread_mutex_unlock(&gate.lock);
-}
-
-static void gate_pass(void)
-{
-	pthread_mutex_lock(&gate.lock);
-	while (gate.closed)
-		pthread_cond_wait(&gate.changed, &gate.lock);
-	pthread_mutex_unlock(&gate.lock);
-}
-
-static int gated_allocate(int ordinal, uint64_t size, unsigned kind, void **ptr)
-{
-	gate_pass();
-	return device_host.allocate(ordinal, size, kind, ptr);
-}
-
-static int gated_release(int ordinal, void *ptr)
-{
-	gate_pass();
-	return device_host.release(ordinal, ptr);
-}
-
-static void gate_install(void)
-{
-	gate.device = device_host;
-	gate.device.allocate = gated_allocate;
-	gate.device.release = gated_release;
-	owner_thread_use(&gate.device);
-}
-
 /* ---- the loop ---- */
 
 static void run_pass(void)
 {
 	broker_pass(&broker, false);
+	owner_follow();
 }
 
-/* Until there is nothing more to do: jobs are waited for, unless the device is held up. */
+/*
+ * Until there is nothing more to do: waits for jobs and for an owner that starts, unless the device is held up or the
+ * owner has died.
+ */
 static void finish(void)
 {
 	for (int i = 0; i < 4; i++)
 		run_pass();
-	while (!gate.closed && broker.jobs->pending)
+	while (owner_works() && (broker.jobs->pending || broker.devices->begun)) {
 		broker_pass(&broker, true);
+		owner_follow();
+	}
 	run_pass();
 }
 
@@ -352,15 +317,42 @@ static void step_small_queue(struct peer *peer, struct input *input)
 static void step_hold_device(struct peer *peer, struct input *input)
 {
 	(void)peer;
-	gate_set(input_byte(input) & 1);
+	owner_hold_device(input_byte(input) & 1);
+}
+
+/* The owner dies. What it was doing is lost or lands late; its end is seen at once or later. */
+static void step_owner_dies(struct peer *peer, struct input *input)
+{
+	uint8_t how = input_byte(input);
+
+	(void)peer;
+	owner_fail_next((enum owner_fate)(how >> 2 & 3), how >> 4);
+	if (owner_dies(how & 1) && how & 2)
+		owner_is_gone();
+}
+
+/* What an owner that died waits for: its end, the start of the next one. */
+static void step_owner_goes_on(struct peer *peer, struct input *input)
+{
+	(void)peer;
+	switch (input_below(input, 4)) {
+	case 0:
+		owner_is_gone();
+		break;
+	case 1:
+		owner_pause_over();
+		break;
+	default:
+		gate_start_set(input_byte(input) & 1);
+	}
 }
 
 static void step_fail_device(struct peer *peer, struct input *input)
 {
-	static const enum host_call calls[] = { HOST_ALLOCATE, HOST_ZERO, HOST_EXPORT };
+	static const enum host_call calls[] = { HOST_ALLOCATE, HOST_ZERO, HOST_EXPORT, HOST_ADOPT };
 
 	(void)peer;
-	host_fail_next(calls[input_below(input, 3)], 1, input_byte(input) & 1 ? -ENOMEM : -EIO);
+	host_fail_next(calls[input_below(input, 4)], 1, input_byte(input) & 1 ? ENOMEM : EIO);
 }
 
 /* How memory is exported that is made from now on. */
@@ -427,7 +419,7 @@ static void (*const steps[])(struct peer *peer, struct input *input) = {
 	step_request,   step_request,     step_join,        step_dial,        step_raw,     step_odd_request,
 	step_again,     step_read,        step_hang_up,     step_die,         step_late,    step_small_queue,
 	step_hold_device, step_fail_device, step_own_create, step_stop,       step_nap,     step_flood,
-	step_export,
+	step_export,     step_owner_dies,  step_owner_goes_on,
 };
 
 #define STEPS (sizeof steps / sizeof *steps)
@@ -449,6 +441,7 @@ static void steps_take(struct input *input)
 			run_pass();
 		else
 			finish();
+		bytes_check(&broker, false);
 	}
 }
 
@@ -460,7 +453,7 @@ static void begin(void)
 
 	broker_config_init(&config);
 	strcpy(config.device, "host:2");
-	config.owner = &owner_thread;
+	config.owner = owner_install(&broker);
 	config.buffers = 8;
 	config.handles = 12;
 	config.several_users = true;
@@ -470,9 +463,9 @@ static void begin(void)
 	snprintf(config.instance, sizeof config.instance, "fuzz%d", (int)getpid());
 	base = event_base_new();
 	broker = (struct broker){ 0 };
+	bytes_forget();
 	if (!base || broker_init(&broker, &core, &config, base, listener))
 		fuzz_fail("the broker does not start: %s", error_text());
-	gate_install();
 	for (int i = 0; i < PEERS; i++)
 		peers[i] = (struct peer){ .sock = -1 };
 	naps = floods = 0;
@@ -481,14 +474,17 @@ static void begin(void)
 	honest_join();
 }
 
-/* Everybody hangs up and dies. */
-static void all_gone(void)
+static void all_hang_up(void)
 {
-	struct session *session;
-
 	for (int i = 0; i < PEERS; i++)
 		peer_hang_up(&peers[i]);
 	peer_hang_up(&honest);
+}
+
+static void all_die(void)
+{
+	struct session *session;
+
 	for (int i = 0; i < TURNS_MAX && broker.sessions->by_id; i++) {
 		for (session = broker.sessions->by_id; session; session = session->hh.next)
 			die(session);
@@ -513,20 +509,46 @@ static void accounting_check(void)
 			   "the board still shows a buffer");
 }
 
-static void end(void)
+/* Lets an owner begin, unless too many have failed. */
+static void owner_recover(void)
 {
-	finish();
-	honest_check(); /* also while the device is held up */
+	owner_fail_next(OWNER_BEGINS, 0);
+	gate_start_set(false);
+	owner_is_gone();
 	gate_set(false);
 	finish();
-	honest_close();
-	all_gone();
+	for (int i = 0; i < TURNS_MAX && broker.jobs->lost && !broker.devices->failed; i++) {
+		owner_is_gone();
+		owner_pause_over();
+		finish();
+	}
+	FUZZ_HOLDS(!broker.jobs->lost || broker.devices->failed, "no other owner begins");
+}
+
+static void come_to_rest(void)
+{
+	all_die();
 	broker_stop(&broker, idle, &is_idle);
 	for (int i = 0; i < TURNS_MAX && !is_idle; i++)
 		finish();
 	accounting_check();
+}
+
+static void end(void)
+{
+	finish();
+	honest_check(); /* also while the device is held up, or there is no owner */
+	owner_recover();
+	owner_check();
+	bytes_check(&broker, true);
+	honest_close();
+	all_hang_up();
+	/* a broker that gets no other owner ends with what was not released, and with deaths that nobody can prove */
+	if (!broker.devices->failed)
+		come_to_rest();
 	broker_deinit(&broker);
 	event_base_free(base);
+	FUZZ_HOLDS(!owner_memories(), "the device has memory that the broker did not release");
 	for (int call = 0; call < HOST_CALLS; call++)
 		host_fail_next((enum host_call)call, 0, 0);
 	pthread_mutex_lock(&host_state.lock);

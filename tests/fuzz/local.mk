@@ -12,7 +12,8 @@ fuzz_targets = board broker client config events image options spec status ticke
 fuzz_common = tests/fuzz/fuzz.c tests/fuzz/fuzz.h
 
 tests_fuzz_fuzz_board_SOURCES = tests/fuzz/fuzz-board.c $(fuzz_common)
-tests_fuzz_fuzz_broker_SOURCES = tests/fuzz/fuzz-broker.c tests/fuzz/peers.c tests/fuzz/peers.h $(owner_thread) \
+tests_fuzz_fuzz_broker_SOURCES = tests/fuzz/fuzz-broker.c tests/fuzz/bytes.c tests/fuzz/bytes.h tests/fuzz/owner.c tests/fuzz/owner.h \
+	tests/fuzz/peers.c tests/fuzz/peers.h $(owner_thread) \
 	$(fuzz_common)
 tests_fuzz_fuzz_client_SOURCES = tests/fuzz/fuzz-client.c tests/fuzz/server.c tests/fuzz/server.h $(fuzz_common)
 tests_fuzz_fuzz_config_SOURCES = tests/fuzz/fuzz-config.c $(fuzz_common)

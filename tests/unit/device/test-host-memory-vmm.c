@@ -134,6 +134,35 @@ static void test_memory_is_taken_over_by_its_descriptor(void **state)
 	expect_clean(scenario_adoption);
 }
 
+/* Nothing of the device is used any more, but the object and its bytes are there for who has a descriptor. */
+static void scenario_owners_end(void)
+{
+	struct memory memory, taken;
+	struct device_memory import;
+	uint64_t before, room;
+	uint8_t *mapped;
+
+	start(true, 1);
+	CHECK(!device->room(0, &before));
+	memory = make();
+	import = exported(&memory);
+	import.descriptor = dup(memory.descriptor);
+	mapped = mapped_at(&memory, 0, true, NULL);
+	mapped[3] = 7;
+	host_end_owner();
+	CHECK(!device->room(0, &room) && room == before);
+	CHECK(device->zero(0, memory.ptr, BLOCK) == -EINVAL && mapped[3] == 7);
+	CHECK(!device->adopt(0, &import, &taken.ptr));
+	CHECK(!device->zero(0, taken.ptr, BLOCK) && !mapped[3] && !device->unmap(0, mapped));
+	CHECK(!device->release(0, taken.ptr) && !close(import.descriptor));
+}
+
+static void test_memory_outlives_its_owner_by_a_descriptor(void **state)
+{
+	(void)state;
+	expect_clean(scenario_owners_end);
+}
+
 static void scenario_no_adoption(void)
 {
 	struct memory one, two;
@@ -498,6 +527,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_open_maps_anew),
 		cmocka_unit_test(test_memory_is_taken_over_by_its_descriptor),
+		cmocka_unit_test(test_memory_outlives_its_owner_by_a_descriptor),
 		cmocka_unit_test(test_what_is_no_such_memory_is_not_taken_over),
 		cmocka_unit_test(invariant_4_a_descriptor_is_its_handles),
 		cmocka_unit_test(invariant_3_nobody_resizes_it),
