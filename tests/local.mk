@@ -494,6 +494,7 @@ tests_litmus_litmus_SOURCES = \
 	tests/litmus/race.c tests/litmus/race.h tests/litmus/table-race.c tests/litmus/table-race.h
 
 hostile = $(weather) tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker.c tests/hostile/arena-broker.h \
+	tests/hostile/arena-owner.c tests/hostile/arena-owner.h \
 	tests/hostile/arena-users.c tests/hostile/arena-users.h \
 	tests/hostile/attacks.c tests/hostile/attacks.h tests/hostile/flood.c tests/hostile/flood.h \
 	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)

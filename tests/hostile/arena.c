@@ -20,11 +20,14 @@
 #include <time.h>
 
 #include "arena-broker.h"
+#include "arena-owner.h"
 #include "arena-users.h"
 #include "broker/show/read.h"
 #include "tests/integration/weather.h"
 #include "victim.h"
 
+#define OWNER_DIES ", while the owner dies again and again"
+#define LINGER_MS  300 /* that an attacker whose memory ends goes on while it waits */
 #define RSS_MAX        (64l << 20) /* what the broker may have grown by: malloc keeps some of what it once needed */
 
 struct stage *stage;
@@ -35,6 +38,7 @@ static json_t *baseline, *before;
 static int descriptors_before;
 static long rss_before;
 static long log_from;
+static bool kills_owners;
 static char wrong[512]; /* what the attack that runs now has broken; the first that was seen */
 
 uint64_t now_us(void)
@@ -137,16 +141,33 @@ static json_t *kept_array(const json_t *array, const char *const *keys)
 	return kept;
 }
 
+/* Buffers by name and state, in any order. */
+static json_t *by_name(json_t *buffers)
+{
+	json_t *named = json_object(), *buffer;
+	char key[300];
+	size_t i;
+
+	json_array_foreach(buffers, i, buffer) {
+		snprintf(key, sizeof key, "%s, %s", json_string_value(json_object_get(buffer, "name")),
+			 json_string_value(json_object_get(buffer, "state")));
+		json_object_set(named, key, buffer);
+	}
+	json_decref(buffers);
+	return named;
+}
+
 /* What is held, by whom, and nothing that changes by itself. */
 static json_t *status_kept(void)
 {
-	static const char *const buffer[] = { "name", "generation", "state", "owner", "mode", "grants", "held", NULL };
+	static const char *const buffer[] = { "generation", "name", "state", "owner", "mode", "grants", "held", NULL };
 	static const char *const session[] = { "session", "pid", "state", "mappings", NULL };
 	static const char *const user[] = { "uid", "used", NULL };
 	json_t *text = status_json(&arena_broker), *held = json_object();
 
 	json_object_set(held, "waiting", json_object_get(text, "waiting"));
-	json_object_set_new(held, "buffers", kept_array(json_object_get(text, "buffers"), buffer));
+	json_object_set_new(held, "buffers",
+			    by_name(kept_array(json_object_get(text, "buffers"), buffer + stage->names_end)));
 	json_object_set_new(held, "sessions", kept_array(json_object_get(text, "sessions"), session));
 	json_object_set_new(held, "users", kept_array(json_object_get(text, "users"), user));
 	json_decref(text);
@@ -409,8 +430,9 @@ static void check_latency(const struct attack *attack)
 	qsort(trips, count, sizeof *trips, by_size);
 	p99 = quantile(trips, count, 990);
 	worst = quantile(trips, count, 1000);
-	printf("# %s: %u round trips of the victim: p50 %u us, p99 %u us, worst %u us; broker %+ld KiB\n", attack->name,
-	       count, quantile(trips, count, 500), p99, worst, (broker_rss() - rss_before) >> 10);
+	printf("# %s: %u round trips of the victim: p50 %u us, p99 %u us, worst %u us; broker %+ld KiB; %u owners were "
+	       "killed\n", attack->name, count, quantile(trips, count, 500), p99, worst,
+	       (broker_rss() - rss_before) >> 10, atomic_load(&stage->killed));
 	if (attack->flags & TAKES_SECONDS && p99 > ARENA_P99_MS * 1000)
 		complain("one in a hundred round trips of the victim took %u ms or more", p99 / 1000);
 	if (worst > ARENA_TRIP_MS * 1000)
@@ -440,6 +462,9 @@ static void attack_begin(const struct attack *attack)
 	measure_begin();
 	if (attack->prepare && !arena_run(VICTIM, attack->prepare))
 		complain("it cannot be prepared: %s", stage->failure);
+	atomic_store(&stage->killed, 0);
+	if (kills_owners)
+		arena_owner_kill();
 }
 
 static bool come_to(const _Atomic bool *flag, pid_t pid, int *status, bool *over)
@@ -447,6 +472,32 @@ static bool come_to(const _Atomic bool *flag, pid_t pid, int *status, bool *over
 	if (!atomic_load(flag) && !*over)
 		*over = arena_ended(pid, status);
 	return atomic_load(flag) || *over;
+}
+
+/* What must hold while the attacker waits. Spares the owner for what looks at pooled memory. */
+static bool holds_during(const struct attack *attack)
+{
+	if (attack->flags & COUNTS_POOLED)
+		arena_owner_spare();
+	return attack->during();
+}
+
+/* The attack with memory that ends with its owner: it goes on until the attacker fails, is done, or waits. */
+static void attack_with_ends(const struct attack *attack)
+{
+	bool over = false;
+	int status = 0;
+	pid_t pid;
+
+	attack_run = attack->run;
+	pid = arena_fork(attack->flags & AS_BROKER_USER ? BROKER_USER : ATTACKER, attack_process);
+	SOON(come_to(&stage->ready, pid, &status, &over));
+	usleep(LINGER_MS * 1000);
+	kill(-pid, SIGKILL);
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) > 0 || waitpid(-pid, NULL, 0) > 0)
+		;
+	arena_owner_spare();
 }
 
 static void attack_do(const struct attack *attack)
@@ -461,7 +512,7 @@ static void attack_do(const struct attack *attack)
 		for (int i = 0; i < 3; i++)
 			if (SOON(come_to(&stage->ready, pid, &status, &over)))
 				break;
-		looked = atomic_load(&stage->ready) && attack->during();
+		looked = atomic_load(&stage->ready) && holds_during(attack);
 		/* some only end when they are killed */
 		if (!looked)
 			kill(pid, SIGKILL);
@@ -522,20 +573,54 @@ static bool is_left_out(const struct attack *attack)
 	return missing;
 }
 
+static void remember_how_it_was(void)
+{
+	if (!SOON(atomic_load(&stage->trips) > 100) || !victim_pause(true))
+		bail_out("the victim does not work: %s", stage->wrong);
+	if (!SOON(status_number(&arena_broker, "waiting") == 0 && status_holders(&arena_broker, SECRET, victim) == 1 &&
+		  !status_holders(&arena_broker, SECRET_2, 0)))
+		bail_out("the status does not come to rest");
+	usleep(200000);
+	baseline = status_kept();
+	descriptors_before = broker_descriptors();
+	rss_before = broker_rss();
+	victim_pause(false);
+}
+
+bool arena_has(const struct attack *attack, const char *text)
+{
+	return strstr(attack->name, text) || (kills_owners && strstr(OWNER_DIES, text));
+}
+
+void arena_kill_owners(bool kills)
+{
+	kills_owners = kills;
+	atomic_store(&stage->names_end, kills && !tested_export()->by_descriptor);
+	/* buffers that are made anew have other generations from now on */
+	if (!tested_export()->by_descriptor)
+		remember_how_it_was();
+}
+
 void arena_attack(const struct attack *attack)
 {
 	if (is_left_out(attack))
 		return;
 	attack_begin(attack);
-	attack_do(attack);
+	if (stage->names_end)
+		attack_with_ends(attack);
+	else
+		attack_do(attack);
 	check_everybody();
+	arena_owner_spare();
+	if (kills_owners && !newcomer_works(BYSTANDER))
+		complain("the last owner does not serve: %s", stage->failure);
 	check_victim(attack);
 	check_status();
 	check_system();
 	if (log_has_violation() && !(attack->flags & HURTS_ITSELF))
 		complain("memory was freed while somebody could touch it");
 	check_broker();
-	POINT(!wrong[0], "%s: %s", attack->name, attack->holds);
+	POINT(!wrong[0], "%s%s: %s", attack->name, kills_owners ? OWNER_DIES : "", attack->holds);
 	if (wrong[0])
 		printf("# %s\n", wrong);
 	if (atomic_load(&stage->wronged))
@@ -566,20 +651,6 @@ static void stage_make(void)
 		bail_out("no memory to share: %s", strerror(errno));
 	for (int i = 0; i < CANARY_SIZE; i++)
 		stage->canary[i] |= 1; /* unlike zeros, poison and junk */
-}
-
-static void remember_how_it_was(void)
-{
-	if (!SOON(atomic_load(&stage->trips) > 100) || !victim_pause(true))
-		bail_out("the victim does not work: %s", stage->wrong);
-	if (!SOON(status_number(&arena_broker, "waiting") == 0 && status_holders(&arena_broker, SECRET, victim) == 1 &&
-		  !status_holders(&arena_broker, SECRET_2, 0)))
-		bail_out("the status does not come to rest");
-	usleep(200000);
-	baseline = status_kept();
-	descriptors_before = broker_descriptors();
-	rss_before = broker_rss();
-	victim_pause(false);
 }
 
 static void on_exit_remove(void)

@@ -54,6 +54,7 @@ struct stage {
 	_Atomic uint64_t began_us;       /* of the round trip that it is in; 0: in none */
 	_Atomic unsigned trips, acquires; /* measured so far, in trip_us and acquire_us */
 	uint32_t         trip_us[SAMPLES], acquire_us[SAMPLES];
+	_Atomic bool     names_end; /* owners are killed, and memory ends with them: buffers lose their names */
 	_Atomic bool     wronged;
 	char             wrong[256];
 
@@ -63,6 +64,10 @@ struct stage {
 	struct ticket ticket[STAGE_TICKETS];
 	_Atomic uint64_t number[4];
 	pid_t        pid[4];
+
+	/* arena-owner.h */
+	_Atomic bool     kill, killing; /* owners are to be killed; one may be killed now */
+	_Atomic unsigned killed;        /* number of owners */
 };
 
 extern struct stage *stage;
@@ -73,7 +78,8 @@ enum attack_flags {
 	NEEDS_USERS = 1,    /* several users, so root */
 	AS_BROKER_USER = 2, /* it is the broker's own user that attacks */
 	HURTS_ITSELF = 4,   /* it touches memory of its own that is freed: the host device reports that, rightly */
-	TAKES_SECONDS = 8   /* long enough that the victim's p99 can be judged, too */
+	TAKES_SECONDS = 8,  /* long enough that the victim's p99 can be judged, too */
+	COUNTS_POOLED = 16  /* during() looks for pooled memory, which is given back when an owner dies */
 };
 
 struct attack {
@@ -132,6 +138,16 @@ extern const char *arena_config;
 
 void arena_begin(const char *name, unsigned seconds);
 int  arena_end(void);
+
+/*
+ * From now on the owner of the device memory is killed every 20 to 100 ms while an attack runs. With memory that comes
+ * by descriptors all must hold as before. Other memory ends with its owner: then the attacker, whose buffers lose their
+ * names, may fail, and during() and after() are not called; the victim makes its buffers anew and checks what it maps.
+ */
+void arena_kill_owners(bool kills);
+
+/* Whether a point of that attack has the text in its name. */
+bool arena_has(const struct attack *attack, const char *text);
 
 /* One point. */
 void arena_attack(const struct attack *attack);

@@ -3,8 +3,9 @@
  * hostile.c - a client that speaks the protocol wrongly on purpose, one attack after another, against one broker.
  *
  * After each the broker lives and lets newcomers in, the victim's work went on in time and its memory is as it wrote
- * it, the accounting, the descriptors and the memory of the broker are back, and new memory is zeros (arena.h). An
- * argument has only those attacks run whose name contains it.
+ * it, the accounting, the descriptors and the memory of the broker are back, and new memory is zeros (arena.h). The
+ * attacks that deal with memory are then made again while the owner of the memory is killed over and over. An argument
+ * has only those attacks run whose name contains it.
  */
 #include <string.h>
 
@@ -13,9 +14,12 @@
 
 static const char *wanted;
 
+/* Attacks that deal with memory, so that they are made again while its owner dies. */
+static const struct attack *const on_memory[] = { memory, pool, growth, processes, cancellation, floods };
+
 static void attack_one(const struct attack *attack)
 {
-	if (!wanted || strstr(attack->name, wanted))
+	if (!wanted || arena_has(attack, wanted))
 		arena_attack(attack);
 }
 
@@ -34,7 +38,7 @@ int main(int argc, char **argv)
 		return status;
 	wanted = argc > 1 ? argv[1] : NULL;
 	can_attack_privileged = privileged_begin();
-	arena_begin("hostile", 280);
+	arena_begin("hostile", 340);
 	attack_all(malformed);
 	attack_all(tickets);
 	attack_all(descriptors);
@@ -55,6 +59,10 @@ int main(int argc, char **argv)
 	attack_all(snapshots);
 	attack_all(status_files);
 	attack_all(walks);
+	arena_kill_owners(true);
+	for (size_t i = 0; i < sizeof on_memory / sizeof *on_memory; i++)
+		attack_all(on_memory[i]);
+	arena_kill_owners(false);
 	attack_one(&status_file_of_others);
 	if (!wanted || strstr(status_file_of_its_own.name, wanted))
 		arena_attack_status_file(&status_file_of_its_own);

@@ -123,6 +123,6 @@ static bool others_are_served_from_the_pool(void)
 const struct attack pool[] = {
 	{ "fills the pool and waits for ever", "invariant 5: others' creates come from the pool all the same",
 	  .prepare = make_ballast, .run = fill_and_wait_for_ever, .during = others_are_served_from_the_pool,
-	  .flags = NEEDS_USERS },
+	  .flags = NEEDS_USERS | COUNTS_POOLED },
 	{ 0 },
 };
