@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * false-brokers.c - no broker, one that says what is wrong, and a server of another user: each a negative errno and one
- * error message.
+ * false-brokers.c - no broker, one that says what is wrong, one that grants what is wrong, and a server of another
+ * user: each a negative errno and one error message.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,12 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "broker/owner/start.h"
+#include "broker/registry/board-owner.h"
+#include "common/sealed.h"
+#include "common/socket.h"
 #include "common/wire.h"
+#include "device/select.h"
 #include "refusals.h"
 
 static struct puppet a;
@@ -162,6 +167,127 @@ static void test_false_broker(void)
 	puppet_kill(&a);
 }
 
+/* ---- one that grants what is wrong ---- */
+
+#define PLACES  4 /* of buffers, and of handles, in its board */
+#define SESSION 7
+
+static struct board_owner board;
+static const uint8_t key[WIRE_KEY_SIZE] = { 'k', 'e', 'y' };
+static int sock; /* its end of the connection */
+
+static void say(const struct wire_message *message, int fd)
+{
+	if (socket_send(sock, message, fd, 0))
+		bail_out("the client has hung up");
+}
+
+/* The next message of the client, which must be of that type. */
+static struct wire_message received(enum wire_type type)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+
+	if (socket_receive(sock, &message, &extra, false, 0))
+		bail_out("the client has hung up");
+	if (message.type != type)
+		bail_out("the client says %s, not %s", wire_row(message.type)->name, wire_row(type)->name);
+	return message;
+}
+
+static int welcomed(int listener, const char *path)
+{
+	struct wire_message message;
+
+	connect_to(path);
+	sock = accept(listener, NULL, NULL);
+	wire_init(&message, WIRE_CHALLENGE, 0);
+	wire_hello_fill(&message.hello);
+	say(&message, -1);
+	received(WIRE_HELLO);
+	wire_init(&message, WIRE_WELCOME, 0);
+	message.welcome.session = SESSION;
+	memcpy(message.welcome.key, key, sizeof key);
+	say(&message, board.fd);
+	return receive(&a);
+}
+
+/* Answers the next acquire with memory that does not exist any more, whose handle alone would open it. */
+static void grant(uint64_t mapping, uint32_t buffer)
+{
+	static const struct device_handle ended = { "/gpubroker.ended.mem" };
+	struct wire_message message;
+	struct seal_terms terms;
+
+	wire_init(&message, WIRE_GRANT, received(WIRE_ACQUIRE).request);
+	message.grant = (struct wire_grant){ .mapping = mapping,
+					     .serial = 5,
+					     .size = 4096,
+					     .span = 4096,
+					     .reserve = 4096,
+					     .buffer = buffer,
+					     .rights = GPUB_READ | GPUB_WRITE,
+					     .exported = EXPORT_IPC };
+	terms = board_grant_terms(board.header, SESSION, &message.grant);
+	handle_seal(&board.board.handles[0], &terms, &ended, key);
+	say(&message, -1);
+}
+
+static void is_now(enum board_state state)
+{
+	atomic_store(&board.board.words[1], BOARD_WORD(5, state));
+}
+
+static void acquire_soon(void)
+{
+	puppet_tell(&a, (struct order){ .run = do_acquire, .name = "x" });
+}
+
+static bool says_closed(uint64_t mapping)
+{
+	return received(WIRE_CLOSED).grant_id.mapping == mapping;
+}
+
+static void test_false_grants(void)
+{
+	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40];
+	const struct device *device;
+	struct owner_facts facts;
+	struct wire_message refused;
+	int listener;
+
+	puppet_start_unconnected(&a, NULL);
+	if (device_select("host", false, &device) || owner_facts_of(device, &facts) ||
+	    board_create(&board, "false", &facts, PLACES, PLACES) || !mkdtemp(directory))
+		bail_out("no board or no directory");
+	snprintf(path, sizeof path, "%s/socket", directory);
+	listener = server_listen(path);
+	POINT(!welcomed(listener, path), "a server that grants what is wrong: its greeting is as it should be");
+	acquire_soon();
+	grant(1, UINT32_MAX / 16);
+	POINT(says_closed(1) && receive(&a) == -EPROTO && strstr(a.last.text, "invalid grant"),
+	      "memory that cannot be opened, of a buffer that is not in the board: EPROTO, and no word of it is read");
+	is_now(BOARD_LIVE);
+	acquire_soon();
+	grant(2, 1);
+	POINT(says_closed(2) && receive(&a) == -ENODEV, "of a buffer that has its name: the error of the open");
+	is_now(BOARD_DRAINING);
+	acquire_soon();
+	grant(3, 1);
+	POINT(says_closed(3), "of one that lost its name: memory that ended with its owner");
+	wire_refuse(&refused, received(WIRE_ACQUIRE).request, -ENOENT, "there is no such buffer here");
+	say(&refused, -1);
+	POINT(receive(&a) == -ENOENT, "and the acquire asks again");
+	puppet_kill(&a);
+	close(sock);
+	close(listener);
+	board_destroy(&board);
+	unlink(path);
+	rmdir(directory);
+}
+
+/* ---- a server of another user ---- */
+
 #define NOBODY 65534
 
 /* A server of that user, which only listens; what it listens at is said through the pipe. */
@@ -222,6 +348,7 @@ int main(void)
 {
 	harness_begin("false-brokers", 60);
 	test_false_broker();
+	test_false_grants();
 	test_other_users_server();
 	return harness_end();
 }

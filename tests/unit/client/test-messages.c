@@ -2,7 +2,7 @@
 /*
  * test-messages.c - a GRANT that comes again, as from the successor of a broker that ended: nothing is opened twice,
  * and no mapping that this process has is reported as closed. And a GRANT that comes late, or to a record without idle
- * slots. The broker is the other end of a socket pair.
+ * slots, or whose memory cannot be opened. The broker is the other end of a socket pair.
  */
 #include "records-harness.h"
 
@@ -14,6 +14,7 @@
 #include "client/messages.h"
 #include "client/receiver.h"
 #include "common/board.h"
+#include "common/error.h"
 #include "common/export.h"
 #include "common/sealed.h"
 #include "common/socket.h"
@@ -217,6 +218,57 @@ static void test_memory_that_a_disconnect_finds_half_open_is_closed(void **state
 	assert_non_null(strstr(waiter.text, "disconnected"));
 }
 
+static int open_nothing(int ordinal, const struct device_handle *handle, uint64_t size, void **ptr)
+{
+	(void)ordinal;
+	(void)handle;
+	(void)size;
+	(void)ptr;
+	return error_set(-ENODEV, "the memory does not exist any more");
+}
+
+/* The answer that the acquirer gets to a GRANT of the buffer with this index, whose memory cannot be opened. */
+static int unopened(uint32_t buffer)
+{
+	static struct device failing;
+	struct wire_message message;
+	struct waiter waiter;
+	uint64_t request;
+	struct record *waiting = waiting_record(&waiter, &request);
+
+	message = grant_to_open(request);
+	failing = fake;
+	failing.open = open_nothing;
+	client->device = &failing;
+	message.grant.buffer = buffer;
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(OTHER);
+	assert_null(mapping_find(client, OTHER));
+	assert_int_equal(RECORD_STATE(atomic_load(&waiting->state)), RECORD_NONE);
+	assert_true(waiter.done);
+	return waiter.error;
+}
+
+/* The buffer has lost its name then, and the acquirer asks again. */
+static void test_memory_that_ended_before_the_open_is_asked_for_again(void **state)
+{
+	(void)state;
+	assert_int_equal(unopened(0), -ENODEV);
+	atomic_store(&board_generation, BOARD_WORD(SERIAL, BOARD_DRAINING));
+	assert_int_equal(unopened(0), -EAGAIN);
+	atomic_store(&board_generation, BOARD_WORD(SERIAL + 1, BOARD_LIVE));
+	assert_int_equal(unopened(0), -EAGAIN);
+}
+
+/* A false broker's: no word of the board has the index, so none is read. */
+static void test_a_grant_of_no_buffer_is_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(unopened(1), -EPROTO);
+	assert_int_equal(unopened(UINT32_MAX / 16), -EPROTO);
+	assert_int_equal(unopened(UINT32_MAX), -EPROTO);
+}
+
 /*
  * A record whose mapping was lost in a reset keeps slots that wait for returns of then. A ticket that is good once
  * would be lost if its redeemed buffer got such a record and no further slot.
@@ -272,6 +324,8 @@ int main(void)
 		CONNECTED(test_a_second_answer_is_dropped),
 		CONNECTED(test_memory_that_a_disconnect_finds_half_open_is_closed),
 		CONNECTED(test_a_redeemed_buffer_gets_further_slots),
+		CONNECTED(test_memory_that_ended_before_the_open_is_asked_for_again),
+		CONNECTED(test_a_grant_of_no_buffer_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
