@@ -28,6 +28,7 @@ unit_tests = \
 	tests/unit/broker/test-creation tests/unit/broker/test-creation-creator \
 	tests/unit/broker/test-deadlines \
 	tests/unit/broker/test-delegation \
+	tests/unit/broker/test-devices \
 	tests/unit/broker/test-discard \
 	tests/unit/broker/test-dispatch \
 	tests/unit/broker/test-fair-queue \
@@ -347,6 +348,7 @@ tests_unit_broker_test_children_SOURCES = tests/unit/broker/test-children.c brok
 tests_unit_broker_test_output_SOURCES = tests/unit/broker/test-output.c broker/ctl/output.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
+tests_unit_broker_test_devices_SOURCES = tests/unit/broker/test-devices.c $(session_harness)
 tests_unit_broker_test_dispatch_SOURCES = tests/unit/broker/test-dispatch.c $(session_harness)
 tests_unit_broker_test_lookup_SOURCES = tests/unit/broker/test-lookup.c $(session_harness)
 waiting_harness = tests/unit/broker/waiting-harness.c tests/unit/broker/waiting-harness.h

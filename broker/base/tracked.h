@@ -29,7 +29,7 @@ enum tracked_type {
 	TRACKED_ADDRESS, /* the address at which the broker listens */
 	TRACKED_HISTOGRAM,
 	TRACKED_JOB, /* the launcher's job that the broker belongs to */
-	TRACKED_OWNER, /* the process that owns the device memory */
+	TRACKED_OWNER, /* the process that owns the device memory; stands behind the address, in no slot of its own */
 	TRACKED_TYPES
 };
 

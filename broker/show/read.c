@@ -130,6 +130,24 @@ struct reading {
 	uint32_t             slots[TORN_MAX]; /* slots of the first TORN_MAX records that were not whole */
 };
 
+/* What stands behind the broker's address, as a record of its own. */
+static union status_record owner_behind(const union status_record *record)
+{
+	return (union status_record){ .owner = record->first.owner };
+}
+
+static bool has_owner(const union status_record *record)
+{
+	return record->type == TRACKED_ADDRESS && record->first.owner.type == TRACKED_OWNER;
+}
+
+static bool is_good(const union status_record *record)
+{
+	union status_record owner = owner_behind(record);
+
+	return record_is_good(record) && (!has_owner(record) || record_is_good(&owner));
+}
+
 static int reading_add(struct reading *reading, const union status_record *record)
 {
 	size_t room = reading->room ? 2 * reading->room : 64;
@@ -148,12 +166,18 @@ static int reading_add(struct reading *reading, const union status_record *recor
 
 static int reading_take(struct reading *reading, union status_record *record, uint64_t slot)
 {
-	if (record->seal.checksum && !record_is_good(record) && reading->torn < TORN_MAX)
+	int error;
+
+	if (record->seal.checksum && !is_good(record) && reading->torn < TORN_MAX)
 		read_copy(reading->fd, STATUS_OFFSET(slot), record, sizeof *record);
 	if (!record->seal.checksum)
 		return 0;
-	if (record_is_good(record))
-		return reading_add(reading, record);
+	if (is_good(record)) {
+		union status_record owner = owner_behind(record);
+
+		error = reading_add(reading, record);
+		return error || !has_owner(record) ? error : reading_add(reading, &owner);
+	}
 	if (reading->torn < TORN_MAX)
 		reading->slots[reading->torn] = (uint32_t)slot;
 	reading->torn++;

@@ -145,7 +145,7 @@ static json_t *buffer_json(struct joined *joined, const union status_record *rec
 			 (buffer->flags & GPUB_EPHEMERAL) != 0, "timeline", (buffer->flags & GPUB_TIMELINE) != 0,
 			 "alone", (buffer->flags & GPUB_DEDICATED) != 0, "sealed", (buffer->flags & GPUB_SEALED) != 0,
 			 "same_address", (buffer->flags & GPUB_SAME_ADDRESS) != 0, "growable",
-			 (buffer->flags & GPUB_GROWABLE) != 0, "ended", buffer->ended != 0, "export",
+			 (buffer->flags & GPUB_GROWABLE) != 0, "ended", (buffer->flags & STATUS_ENDED) != 0, "export",
 			 buffer->exported < export_count ? export_of(buffer->exported)->name : "unknown", "layout",
 			 layout_is_none(&buffer->layout) ? NULL : layout_text(&buffer->layout, layout), "grants",
 			 NUMBER(range.end - range.begin - sums.orphaned), "held", NUMBER(sums.orphaned), "holders",

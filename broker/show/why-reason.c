@@ -208,7 +208,7 @@ void tell_holders(struct telling *telling, const struct status_buffer *buffer, u
 	if (!count) {
 		tell(telling, "used by nobody: its memory is about to be freed");
 		tell_wait_for_owner(telling, ", and that waits for ");
-	} else if (buffer->ended) {
+	} else if ((buffer->flags & STATUS_ENDED)) {
 		tell(telling, "; its memory ended with the process that owned it, and whoever maps it reads on");
 	}
 }

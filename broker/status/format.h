@@ -99,15 +99,15 @@ struct status_session {
 	uint64_t start;
 };
 
+#define STATUS_ENDED (1u << 31) /* flag of a buffer: its memory ended with the process that owned it (allocation.h) */
+
 struct status_buffer {
 	struct status_seal seal;
 	uint32_t type, state;
 	uint64_t generation, allocation; /* allocation: serial of the allocation that the buffer is in */
 	uint64_t bytes, allocated; /* bytes: size of the buffer; allocated: bytes of memory that the buffer takes */
 	uint32_t device, owner, group, mode; /* device: its index in the broker; mode: permission bits */
-	uint32_t flags;           /* GPUB_EPHEMERAL and others */
-	uint16_t exported;        /* number of the kind of export */
-	uint16_t ended;           /* 1: the memory ended with the process that owned it (allocation.h) */
+	uint32_t flags, exported; /* flags: GPUB_EPHEMERAL and others; exported: number of the kind of export */
 	char     name[NAME_SIZE]; /* the buffer's name, or its last name if it is draining */
 	uint64_t created;         /* time of the create, in seconds since 1970 */
 	gpub_layout layout;
@@ -187,13 +187,16 @@ enum status_owner_state { STATUS_OWNER_RUNS, STATUS_OWNER_STARTS, STATUS_OWNER_F
 
 #define STATUS_HIDDEN UINT64_MAX /* value of a number that the reader may not see */
 
-/* The owner: the process that owns the device memory (owner/process.h). Times are in milliseconds since 1970. */
+/*
+ * The owner: the process that owns the device memory (owner/process.h). Has no slot, but stands behind the broker's
+ * address (status_record.first), where readers that do not know it see nothing. Times are in milliseconds since 1970.
+ */
 struct status_owner {
 	struct status_seal seal;
 	uint32_t type, state; /* state: enum status_owner_state */
 	uint64_t pid;         /* pid of the owner; 0: there is none now */
 	uint64_t since;       /* when the owner began to serve, or when the last one ended */
-	uint64_t tries;       /* number of owners that ended one after the other without having carried out an order */
+	uint64_t tries;       /* number of owners in a row that did not start */
 	uint64_t died;        /* number of owners that ended before the broker */
 	uint64_t died_pid, died_at; /* pid of the last owner that ended, and when it ended; 0: none has */
 	/* numbers of buffers that lost their names by the end of an owner: the last one, and all; or STATUS_HIDDEN */
@@ -244,7 +247,11 @@ union status_record {
 	struct status_address  address;
 	struct status_histogram histogram;
 	struct status_job     job;
-	struct status_owner   owner;
+	struct status_owner   owner; /* for readers alone, who make a record of it */
+	struct {
+		struct status_address address;
+		struct status_owner   owner; /* all zeros in the file of a broker that does not know it */
+	} first; /* in slot STATUS_ADDRESS_SLOT */
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
 

@@ -93,8 +93,8 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 	case TRACKED_DEVICE:
 	case TRACKED_ADDRESS:
 	case TRACKED_JOB:
-	case TRACKED_OWNER:
 		return true;
+	case TRACKED_OWNER: /* has no slot */
 	case TRACKED_HISTOGRAM: /* histograms, like counters, show the activity of other users */
 	case TRACKED_TYPES:
 		return false;
@@ -180,8 +180,9 @@ static void hide(const struct session *session, const struct snapshot *snapshot,
 		record->buffer.name[0] = '-';
 	} else if (tracked->type == TRACKED_TIMELINE && timeline_at(tracked)->shown.uid != snapshot->uid) {
 		record->timeline.rank = 0;
-	} else if (tracked->type == TRACKED_OWNER) {
-		record->owner.lost = record->owner.lost_all = STATUS_HIDDEN;
+	} else if (tracked->type == TRACKED_ADDRESS) {
+		record->first.owner.lost = record->first.owner.lost_all = STATUS_HIDDEN;
+		status_seal(&record->first.owner.seal, sizeof record->first.owner, 0);
 	}
 	/* sequence 0, because the real one shows other users' activity */
 	status_seal(&record->seal, status_size(record->type), 0);
@@ -208,11 +209,11 @@ static void record_send(struct snapshot *snapshot, const struct tracked *tracked
 {
 	const struct session *session = snapshot->walk.session;
 	union status_record record = { 0 };
+	size_t size = status_fill(session->broker, tracked, &record);
 
-	status_fill(session->broker, tracked, &record);
 	if (!snapshot->all)
 		hide(session, snapshot, tracked, &record);
-	walk_send(&snapshot->walk, STATUS_OFFSET(snapshot->walk.count), &record, status_size(record.type));
+	walk_send(&snapshot->walk, STATUS_OFFSET(snapshot->walk.count), &record, size);
 	snapshot->walk.count++;
 }
 

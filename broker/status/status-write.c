@@ -124,9 +124,8 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 					.owner = buffer->owner,
 					.group = buffer->group,
 					.mode = buffer->mode,
-					.flags = buffer->flags,
+					.flags = buffer->flags | (allocation->ended ? STATUS_ENDED : 0),
 					.exported = allocation->slab.kind.exported,
-					.ended = allocation->ended,
 					.created = (uint64_t)buffer->created,
 					.layout = buffer_layout(buffer) };
 	memcpy(to->buffer.name, buffer->name, sizeof to->buffer.name);
@@ -233,10 +232,13 @@ static void fill_job(const struct broker *broker, const struct tracked *tracked,
 	memcpy(to->job.id, broker->status->job_id, sizeof to->job.id);
 }
 
-static void fill_owner(const struct broker *broker, const struct tracked *tracked, union status_record *to)
+/* Puts the owner behind the address. */
+static size_t add_owner(const struct status *status, union status_record *to)
 {
-	(void)tracked;
-	to->owner = broker->status->owner_now;
+	to->first.owner = status->owner_now;
+	to->first.owner.type = TRACKED_OWNER;
+	status_seal(&to->first.owner.seal, sizeof to->first.owner, status->sequence);
+	return sizeof to->first;
 }
 
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
@@ -248,14 +250,13 @@ size_t status_fill(const struct broker *broker, const struct tracked *tracked, u
 		[TRACKED_ADDRESS] = fill_address,
 		[TRACKED_HISTOGRAM] = fill_histogram,
 		[TRACKED_JOB] = fill_job,
-		[TRACKED_OWNER] = fill_owner,
 	};
 	size_t size = status_size(tracked->type);
 
 	fills[tracked->type](broker, tracked, to);
 	to->type = tracked->type;
 	status_seal(&to->seal, size, broker->status->sequence);
-	return size;
+	return tracked->type == TRACKED_ADDRESS ? add_owner(broker->status, to) : size;
 }
 
 /* ---- writing ---- */
@@ -471,7 +472,7 @@ static void owner_is(struct broker *broker, enum status_owner_state state, uint6
 
 	owner->state = state;
 	owner->pid = pid;
-	tracked_changed(broker->tracking, &broker->status->owner);
+	tracked_changed(broker->tracking, &broker->status->address);
 	broker_changed(broker);
 }
 
@@ -521,7 +522,6 @@ void status_start(struct broker *broker)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
 	if (status->job_id[0])
 		tracked_begin(&status->tracking, &status->job, TRACKED_JOB);
-	tracked_begin(&status->tracking, &status->owner, TRACKED_OWNER);
 	status_owner_serves(broker);
 	status->retry = evtimer_new(broker->base, on_retry, broker);
 	status->started = true;

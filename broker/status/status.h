@@ -35,8 +35,8 @@ struct status {
 	char            name[sizeof(STATUS_PREFIX) + INSTANCE_SIZE];
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
-	struct tracked  address, job, owner;
-	struct status_owner owner_now; /* what the record of the owner says, without type and seal */
+	struct tracked  address, job;
+	struct status_owner owner_now; /* what the status file says of the owner, without type and seal */
 	/* bytes of idle and of pooled memory of each device, as last marked for the device's record */
 	uint64_t        spare[DEVICE_MAX][2];
 	uint64_t        sequence;             /* number of the latest write, for the seals */
@@ -105,8 +105,8 @@ int status_name_again(const struct status *status);
 bool status_is_named(const struct status *status);
 
 /*
- * Fills *to with the record of an object as the object is now, and seals it. Returns the record's size. Also used by
- * snapshot.c.
+ * Fills *to with the record of an object as the object is now, and what stands behind it, and seals both. Returns their
+ * size. Also used by snapshot.c.
  */
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to);
 

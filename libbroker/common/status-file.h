@@ -21,12 +21,8 @@
 #define STATUS_PREFIX "/gpubroker." /* a status file's name is this prefix and the instance's name */
 
 #define STATUS_MAGIC  0x7574617473627067ull
-#define STATUS_FORMAT 6
-/*
- * oldest format that this program can read. 5 added the record of a job, and 6 that of the owner of the device memory;
- * before 6, status_buffer.ended is 0.
- */
-#define STATUS_FORMAT_OLDEST 4
+#define STATUS_FORMAT 5
+#define STATUS_FORMAT_OLDEST 4 /* oldest format that this program can read, without a record of a job */
 
 #define STATUS_COPY        512  /* offset in the file of the copy of what is being written (struct status_copy) */
 #define STATUS_RING        1024 /* offset in the file of the ring of events */

@@ -405,6 +405,9 @@ static void test_no_buffer_joins_memory_whose_name_is_gone(void **state)
 	struct allocation *before = take(kind_of(RANGE), false, &range), *after;
 
 	(void)state;
+	memory_close_named(&memory); /* what is not made yet has no name */
+	assert_false(before->is_private);
+	before->memory = 1;
 	memory_close_named(&memory);
 	after = take(kind_of(RANGE), false, &range);
 	assert_ptr_not_equal(after, before);

@@ -236,8 +236,8 @@ static const struct status_owner *memory_owner(const struct peer *peer)
 	ask_for_view(peer, 9);
 	EXPECT_SOON(view_came(peer));
 	for (uint64_t i = 0; i < image.header.records; i++)
-		if (record_at(i)->type == TRACKED_OWNER)
-			return &record_at(i)->owner;
+		if (record_at(i)->type == TRACKED_ADDRESS)
+			return &record_at(i)->first.owner;
 	return NULL;
 }
 

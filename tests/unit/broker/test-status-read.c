@@ -328,11 +328,13 @@ static void test_older_format(void **unused)
 
 static struct shown read_owner(struct status_owner owner)
 {
-	union status_record record = { .owner = owner };
+	union status_record record = { .first.owner = owner };
 	int fd = good_file();
 	struct shown shown;
 
-	record.type = TRACKED_OWNER;
+	record.type = TRACKED_ADDRESS;
+	record.first.owner.type = TRACKED_OWNER;
+	status_seal(&record.first.owner.seal, sizeof record.first.owner, 1);
 	put_record(fd, FREE, record);
 	shown = read_file(fd);
 	close(fd);

@@ -138,7 +138,7 @@ static void test_memory_that_ended_with_its_owner(void **state)
 	(void)state;
 	owner(STATUS_OWNER_RUNS);
 	session(2);
-	buffer("u", 5, STATUS_DRAINING)->ended = 1;
+	buffer("u", 5, STATUS_DRAINING)->flags |= STATUS_ENDED;
 	grants(1, 2, 5);
 	expect_about("u", "u is unlinked and used by rank 2 (pid 12), which runs and has not closed it: broker-ctl "
 			  "evict 2 --kill ends it; its memory ended with the process that owned it, and whoever maps "
