@@ -167,6 +167,15 @@ check "the buffers have their names and bytes" eval 'for buffer in memory unmapp
 check "one can be created and drained" eval 'timeout 30 "$ctl" create new 64K && timeout 30 "$ctl" drain new'
 check "one that was there can be drained" timeout 30 "$ctl" drain unmapped
 check "the next owner is replaced, too" starts_another 2
+twenty_more() {
+	local before round
+	before=$(opens "$broker" | wc -l)
+	for ((round = 3; round < 23; round++)); do
+		starts_another $round || return 1
+	done
+	[ "$(opens "$broker" | wc -l)" = "$before" ]
+}
+check "twenty more leave no descriptor in the broker" twenty_more
 check "the new owner has the memory, the broker maps none" eval 'opens "$owner" | grep -qE "$device_files" && ! maps "$broker" | grep -E "$device_files" >&2'
 check "the new owner has nothing of the broker, and none of its mappings" eval '[ "$(opens "$owner" | grep -c "^socket:")" = 3 ] &&
 	! maps "$owner" | grep "gpubroker[.-]" | grep -vE "$device_files" >&2'
