@@ -45,7 +45,8 @@ static void header_fill(struct board_header *header, const char *instance, const
 
 /*
  * Creates the memfd, its writable mapping, the seals and the descriptor for clients, in that order: the seals forbid
- * further writable mappings. Clients get an open file of their own, because its holders share its flags and offset.
+ * further writable mappings. No client asks for that seal, because a broker that takes over a board must map it
+ * writable. Clients get an open file of their own, because its holders share its flags and offset.
  */
 static int board_make(struct board_owner *owner, const struct board_header *header)
 {
@@ -62,7 +63,7 @@ static int board_make(struct board_owner *owner, const struct board_header *head
 		goto close_fd;
 	}
 	/* 0444: other users can reopen the memfd through /proc for reading only */
-	error = fchmod(fd, 0444) || fcntl(fd, F_ADD_SEALS, BOARD_SEALS) ? -errno : 0;
+	error = fchmod(fd, 0444) || fcntl(fd, F_ADD_SEALS, BOARD_SEALS | F_SEAL_FUTURE_WRITE) ? -errno : 0;
 	if (!error)
 		owner->fd = reopen(fd, O_RDONLY);
 	if (!error && owner->fd < 0)

@@ -24,7 +24,7 @@
 #include "sealed.h"
 
 #define BOARD_MAGIC       0x6472616f62757067ull
-#define BOARD_SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+#define BOARD_SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) /* that a client asks for */
 #define BOARD_HANDLES_MAX  (1u << 22)
 #define BOARD_BUFFERS_MAX (1u << 20)
 

@@ -19,7 +19,7 @@
 
 static void seal(int fd, uint8_t how)
 {
-	static const int missing[] = { 0, 0, 0, 0, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE, F_SEAL_SEAL };
+	static const int missing[] = { 0, 0, 0, 0, F_SEAL_SHRINK, F_SEAL_GROW, 0, F_SEAL_SEAL };
 
 	if (how < 0xff)
 		fcntl(fd, F_ADD_SEALS, BOARD_SEALS & ~missing[how % 8]);
