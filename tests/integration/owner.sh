@@ -62,8 +62,8 @@ for export in ipc vmm; do
 	check "and none of the broker's files" eval '! opens "$owner" | grep -vE "$device_files" |
 		grep -vE "^(socket:.*|/dev/null)$" | grep -vF "$work/err" >&2'
 	check "its parent has one socket, and none of the broker's files or memory" eval '[ "$(opens "$parent" | grep -c "^socket:")" = 1 ] &&
-		! opens "$parent" | grep -vE "^(socket:.*|/dev/null)$" | grep -vF "$work/err" >&2 && ! maps "$parent" | grep "gpubroker[.-]" >&2'
-	check "the owner maps none of the broker's" eval '! maps "$owner" | grep "gpubroker[.-]" | grep -vE "$device_files" >&2'
+		! opens "$parent" | grep -vE "^(socket:.*|/dev/null)$" | grep -vF "$work/err" >&2 && ! maps "$parent" | grep -E "(/dev/shm/|memfd:)gpubroker" >&2'
+	check "the owner maps none of the broker's" eval '! maps "$owner" | grep -E "(/dev/shm/|memfd:)gpubroker" | grep -vE "$device_files" >&2'
 	check "it blocks the signals that a terminal or a job manager sends to everybody" eval '
 		kill -INT "$owner" && kill -TERM "$owner" && kill -HUP "$owner" && sleep 0.2 && ! is_gone "$owner"'
 	touch end
@@ -178,7 +178,7 @@ twenty_more() {
 check "twenty more leave no descriptor in the broker" twenty_more
 check "the new owner has the memory, the broker maps none" eval 'opens "$owner" | grep -qE "$device_files" && ! maps "$broker" | grep -E "$device_files" >&2'
 check "the new owner has nothing of the broker, and none of its mappings" eval '[ "$(opens "$owner" | grep -c "^socket:")" = 3 ] &&
-	! maps "$owner" | grep "gpubroker[.-]" | grep -vE "$device_files" >&2'
+	! maps "$owner" | grep -E "(/dev/shm/|memfd:)gpubroker" | grep -vE "$device_files" >&2'
 touch end
 wait "$(jobs -p | tail -n 1)" 2>/dev/null
 rm -f held end
