@@ -168,12 +168,7 @@ static int next_begin(struct owner_link *link)
 	return owner_thread.begin(link);
 }
 
-static void owner_end(struct owner_link *link)
-{
-	owner_thread.end(link);
-}
-
-static const struct owner_place place = { next_begin, owner_end };
+static struct owner_place place; /* owner_thread, but for begin() */
 
 void owner_follow(void)
 {
@@ -212,6 +207,8 @@ const struct owner_place *owner_install(struct broker *of)
 	broker = of;
 	memset(&owner, 0, sizeof owner);
 	gate_install();
+	place = owner_thread;
+	place.begin = next_begin;
 	return &place;
 }
 
