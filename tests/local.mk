@@ -256,7 +256,7 @@ EXTRA_DIST += tests/tap.sh tests/own-brokerd.sh tests/README.md tests/TESTED.md 
 	tests/install/layers.txt tests/install/names.txt
 EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt
 # Suites of their own, each with a target (tests/README.md says how long each takes). Same rules, same lists:
-#   make check-model    the protocol and the owner's death, model-checked, and the real slot code under races, also as AArch64 code
+#   make check-model    the protocol and the deaths of owner and broker, model-checked, and the real slot code under races, also as AArch64 code
 #   make check-crash    a client that dies, stops or ends anywhere; an owner that dies; every call failing in turn
 #   make check-hostile  clients that lie, forge, flood and pry
 #   make check-scale    jobs on several machines: network namespaces of this one
@@ -577,7 +577,7 @@ EXTRA_DIST += \
 	tests/analysis/static.sh tests/analysis/threads.sh tests/analysis/tsan.supp tests/analysis/valgrind.sh tests/analysis/words.sh tests/analysis/words.txt
 EXTRA_DIST += tests/speed/instructions.txt
 EXTRA_DIST += tests/compat/commits.txt
-EXTRA_DIST += tests/model/lease.pml tests/model/owner.pml tests/model/README.md tests/litmus/README.md
+EXTRA_DIST += tests/model/lease.pml tests/model/owner.pml tests/model/survive.pml tests/model/README.md tests/litmus/README.md
 
 LDADD = libbroker/libclient.la $(broker_libs) $(CMOCKA_LIBS)
 

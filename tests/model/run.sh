@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - the lease protocol in lease.pml and the owner's death in owner.pml, checked with spin: the right models must
+# run.sh - the lease protocol in lease.pml, the owner's death in owner.pml and the broker's death in survive.pml, checked with spin: the right models must
 # be searched to their end without an error, and each mistake must have a counterexample, that of the assertion named
 # for it. The same for the formula that each drain and each acquire ends, under weak fairness. README.md: more, and larger.
 #   run.sh                        the suite's configurations
-#   run.sh large [owner] FLAGS... one configuration, with $MODEL_MEMORY MiB (6000) and $MODEL_SECONDS (3600); with
+#   run.sh large [owner|survive] FLAGS... one configuration, with $MODEL_MEMORY MiB (6000) and $MODEL_SECONDS (3600); with
 #                                 -DLIVE among the flags, the formula
 set -u
 
@@ -25,7 +25,7 @@ memory=2000 seconds=120 optimise=-O0 depth=50000 bounds='' part=''
 
 # Leaves what spin, the compiler and pan said in ./out. The flags are words; what follows them is pan's. Assertions are
 # searched with partial-order reduction, but where processes end; the formula under weak fairness, without. With -DENDS
-# a cycle of states is an error, too: owner.pml has none, so each of its runs ends.
+# a cycle of states is an error, too: owner.pml and survive.pml have none, so each of their runs ends.
 search() {
 	local kind='-DSAFETY' how=
 
@@ -47,10 +47,12 @@ searched() {
 
 if [ "${1:-}" = large ]; then
 	shift
-	if [ "${1:-}" = owner ]; then
-		model=$here/owner.pml
+	case ${1:-} in
+	owner | survive)
+		model=$here/$1.pml
 		shift
-	fi
+		;;
+	esac
 	memory=${MODEL_MEMORY:-6000} seconds=${MODEL_SECONDS:-3600} optimise=-O2 depth=2000000
 	search "$*"
 	cat out
@@ -159,7 +161,7 @@ ends='-DLIVE -DBG -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DTRIMS=0'
 seal='-DSEALS -DNG=1 -DTRIMS=0 -DNORENEW -DNOUNORD'
 stuck='-DLIVE -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DITERS=2 -DCLOSEFAIL=1 -DSTAYS'
 
-echo 1..153
+echo 1..185
 count=1
 names_known
 report $? "each message of the model is one of the protocol's"
@@ -336,6 +338,57 @@ wrong "-DF_NAMES $two -DIPC=3" "$nameless"
 wrong "-DF_SPARE $two -DIPC=3" "$nameless"
 wrong "-DF_REFUSED $two -DNOFD=1" "$leaked"
 wrong "-DF_UNZEROED $two -DADOPTFAILS" "$dirty"
+
+# ---- the broker's death ----
+
+model=$here/survive.pml part=' survive' bounds=''
+waited='&&finished)'                        # a client waits for ever
+had='&& !(((grant[0]&&'                     # memory is freed or zeroed while a process has it
+named='(s>unlinked)'                        # a lease of a buffer whose unlink was seen before
+implied='||kept[0])&&('                     # a record without a descriptor
+again='(n>last[((o*'                        # a job is done twice
+unknown='violated p '                       # a RELEASE of what is not there
+ended='((((buffer[1]==3)&&(buffer[2]'       # a buffer never ends
+room='(p<2)'                                # the ledger says that there is room, and there is none
+leaked=' !(refs[X])'                        # memory has leaked
+drained='(bytes[X]!=1)'                     # a drain is answered before the memory is freed or zeroed
+spent='((hand!=13)||'                       # a ticket is spent without a grant
+
+drain='-DDRAINS -DLIMIT=1'
+death='-DITERS=0 -DDEATHS=1'
+right "$drain"
+right "$drain -DITERS=1 -DCRASHES=2"
+right '-DITERS=1'
+right '-DIPC -DTICKET -DLIMIT=1'
+right "-DDIES $drain -DITERS=1"
+right "$death"
+right "$death $drain -DCRASHES=2"
+right "-DENDS $drain -DITERS=1"
+bounds='-DNOBOUNDCHECK'
+wrong "-DF_DUP $drain -DITERS=1" "$had"
+wrong "-DF_NOHAND $drain -DITERS=1" "$waited"
+wrong "-DF_NOOWED $drain -DITERS=1" "$waited"
+wrong "-DF_TWOWRITES $drain -DITERS=1" "$waited"
+wrong "-DF_DROPFIRST $drain -DITERS=1" "$implied"
+wrong '-DF_PUTLATE -DITERS=0' "$implied"
+wrong '-DF_UNREAD -DITERS=0' "$implied"
+wrong '-DF_UNRECORDED -DITERS=0' "$leaked"
+wrong "-DF_NOCLOSE $death" "$room"
+wrong '-DF_FREEFIRST -DIPC -DITERS=0' "$again"
+wrong "-DF_GONE $drain -DITERS=1" "$drained"
+wrong "-DF_WORDFIRST $drain" "$named"
+wrong "-DF_OWEDFIRST $drain" "$named"
+wrong "-DF_NOTOLD $drain -DITERS=1" "$ended"
+wrong "-DF_NOWAITS $drain -DITERS=1" "$waited"
+wrong "-DF_LATEZERO $drain $death" "$had"
+wrong "-DF_TWICE $drain -DITERS=1" "$again"
+wrong "-DF_QUEUE $drain -DITERS=1" "$again"
+wrong "-DF_ACKFIRST $drain -DITERS=1" "$again"
+wrong "-DF_NEWNUMBER $drain -DITERS=1" "$unknown"
+wrong "-DF_SPEND -DTICKET $drain -DITERS=1" "$spent"
+wrong "-DF_KILLS -DCRASHES=2 $drain -DITERS=1" "$waited"
+wrong "-DF_DEADFIRST -DDIES $drain -DITERS=1" "$ended"
+wrong '-DF_TWOBROKERS -DITERS=0' "$again"
 
 wait
 tell
