@@ -161,7 +161,7 @@ ends='-DLIVE -DBG -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DTRIMS=0'
 seal='-DSEALS -DNG=1 -DTRIMS=0 -DNORENEW -DNOUNORD'
 stuck='-DLIVE -DNOLEAVE -DNORENEW -DNOUNORD -DNG=1 -DITERS=2 -DCLOSEFAIL=1 -DSTAYS'
 
-echo 1..185
+echo 1..189
 count=1
 names_known
 report $? "each message of the model is one of the protocol's"
@@ -349,7 +349,7 @@ implied='||kept[0])&&('                     # a record without a descriptor
 again='(n>last[((o*'                        # a job is done twice
 unknown='violated p '                       # a RELEASE of what is not there
 ended='((((buffer[1]==3)&&(buffer[2]'       # a buffer never ends
-room='(p<2)'                                # the ledger says that there is room, and there is none
+room='(p<'                                  # the ledger says that there is room, and there is none
 leaked=' !(refs[X])'                        # memory has leaked
 drained='(bytes[X]!=1)'                     # a drain is answered before the memory is freed or zeroed
 spent='((hand!=13)||'                       # a ticket is spent without a grant
@@ -363,6 +363,8 @@ right '-DIPC -DTICKET -DLIMIT=1'
 right "-DDIES $drain -DITERS=1"
 right "$death"
 right "$death $drain -DCRASHES=2"
+right "-DOVERLAP $death"
+right "-DOVERLAP $death $drain"
 right "-DENDS $drain -DITERS=1"
 bounds='-DNOBOUNDCHECK'
 wrong "-DF_DUP $drain -DITERS=1" "$had"
@@ -381,6 +383,8 @@ wrong "-DF_OWEDFIRST $drain" "$named"
 wrong "-DF_NOTOLD $drain -DITERS=1" "$ended"
 wrong "-DF_NOWAITS $drain -DITERS=1" "$waited"
 wrong "-DF_LATEZERO $drain $death" "$had"
+wrong "-DF_WHOSE -DOVERLAP $death $drain" "$had"
+wrong "-DF_HELD -DOVERLAP $death $drain" "$room"
 wrong "-DF_TWICE $drain -DITERS=1" "$again"
 wrong "-DF_QUEUE $drain -DITERS=1" "$again"
 wrong "-DF_ACKFIRST $drain -DITERS=1" "$again"

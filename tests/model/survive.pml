@@ -11,6 +11,7 @@
  * buffer is zeroed for the next one, or released. LIMIT is how many allocations the device has room for: with 1 the create waits.
  * The owner carries out one job after the other. DEATHS: it dies once: first its lane ends, later its process, and until then
  * what it was zeroing lands.
+ * OVERLAP: the next owner is started when the lane has ended; what the dead one may still have in hand waits for its process's end.
  * IPC: memory has no descriptors (without DEATHS). TICKET: the client's last acquire redeems a ticket that is good once.
  * DIES: the client may die at any step. ENDS: run.sh searches for a run without an end.
  *
@@ -36,6 +37,8 @@
  *  F_NOTOLD     the successor does not send the notices again
  *  F_NOWAITS    a request that waits is in the broker's memory alone
  *  F_LATEZERO   the next owner is started when the lane has ended, not when the process has
+ *  F_WHOSE      with OVERLAP, the ledger does not say which owner has a job
+ *  F_HELD       with OVERLAP, memory is released while the process of an owner before may still have it
  *  F_TWICE      the successor sends jobs again without asking the owner what it has done
  *  F_QUEUE      the owner keeps the orders of the dead broker that it has not begun
  *  F_ACKFIRST   a result is acknowledged before its commit
@@ -92,6 +95,25 @@ byte refs[NP];                         /* descriptors, mappings, and the owner's
 #define FREEING 5
 #define FREED 6
 byte state[NA];
+#ifdef OVERLAP
+byte by[NA];                           /* the owner that has the job under way, or had it when it died; + 1 */
+/* It can go to the owner at hand. A RELEASE frees memory only when no owner before has it. */
+#ifdef F_HELD
+#define OTHERS false
+#else
+#define OTHERS (at && !gone[at-1])
+#endif
+#define HANDS(a) (lane && PENDING(a) && by[a]!=at+1 && !LOST(a) && (!by[a] || gone[by[a]-1]) && !(state[a]==FREEING && OTHERS))
+#define GIVEN(a) (by[a]==at+1)
+/* It was dropped and not released, and has ended with its owner. */
+#define LOST(a) (lane && state[a]==FREEING && !kept[a] && by[a] && by[a]!=at+1 && gone[by[a]-1])
+#define given_back(a) by[a]=0
+#else
+#define HANDS(a) false
+#define GIVEN(a) true
+#define LOST(a) false
+#define given_back(a) skip
+#endif
 byte job[NA];                          /* number of the allocation's last job, which is under way if PENDING */
 #define PENDING(a) (state[a]==MAKING || state[a]==ZEROING || state[a]==FREEING)
 #define RECORDED(a) (state[a]==USED || state[a]==ZEROING || state[a]==SPARE)   /* the record implies a descriptor */
@@ -165,6 +187,7 @@ inline create_try() {
 	:: else fi }
 
 inline job_done(a_) {
+	given_back(a_);
 	if
 	:: state[a_]==MAKING -> state[a_]=USED; on2=a_; buffer[2]=LIVE; stage(1, DONE, create); create=0
 	:: state[a_]==ZEROING || state[a_]==FREEING ->
@@ -205,7 +228,7 @@ inline handle() {
 #ifdef F_NOCLOSE
 #define CLOSES(a) (kept[a] && !taken[a] && state[a]==FREEING && lane && has[at*NA+a])
 #else
-#define CLOSES(a) (kept[a] && !taken[a] && (state[a]==FREEING -> lane && has[at*NA+a] : !RECORDED(a)))
+#define CLOSES(a) (kept[a] && !taken[a] && (state[a]==FREEING -> lane && GIVEN(a) && has[at*NA+a] : !RECORDED(a)))
 #endif
 #define DONE_NOW(a) (PENDING(a) && result[at*NA+a]==job[a])
 #ifdef F_FREEFIRST
@@ -218,8 +241,8 @@ inline handle() {
 #else
 #define UNREAD(a) false
 #endif
-#define ORDERS(a) (lane && PENDING(a) && !sent[a] && !result[at*NA+a] && !((kept[a] || UNREAD(a)) && state[a]==FREEING) && !taken[a])
-#define JOBS(a) (CLOSES(a) || ACKS(a) || ORDERS(a) || taken[a] || LATE(a))
+#define ORDERS(a) (lane && PENDING(a) && !sent[a] && !result[at*NA+a] && !((kept[a] || UNREAD(a)) && state[a]==FREEING) && !taken[a] && GIVEN(a))
+#define JOBS(a) (CLOSES(a) || ACKS(a) || ORDERS(a) || taken[a] || LATE(a) || HANDS(a) || LOST(a))
 #if defined(F_WORDFIRST) || defined(F_SPEND) || defined(F_TWOWRITES) || defined(F_KILLS) || defined(F_DROPFIRST) || defined(F_FREEFIRST)
 #define EARLY early
 #define HALF
@@ -253,7 +276,9 @@ inline order(a_) {
 inline adopt(a_) {
 	if :: gone[at] -> skip
 	   :: !gone[at] && kept[a_] && (RECORDED(a_) || state[a_]==FREEING) && !has[at*NA+a_] -> has[at*NA+a_]=kept[a_]; refs[kept[a_]-1]++
+#ifndef OVERLAP
 	   :: !gone[at] && BY_DESCRIPTOR && !kept[a_] && state[a_]==FREEING && !has[at*NA+a_] && !result[at*NA+a_] -> job_done(a_)
+#endif
 	   :: else fi }
 
 inline close_step(a_) { atomic { REST && CLOSES(a_) -> drop(a_) } }
@@ -283,6 +308,10 @@ inline result_step(a_) { atomic { UP_TO_DATE && hand==NOTHING && lane && DONE_NO
 inline late_step(a_) { atomic { late[a_] -> drop(a_); kept[a_]=late[a_]; late[a_]=0 } }
 #else
 inline late_step(a_) { atomic { REST && LATE(a_) -> drop(a_); kept[a_]=late[a_]; late[a_]=0 } }
+#endif
+#ifdef OVERLAP
+inline hands_step(a_) { atomic { REST && HANDS(a_) -> by[a_]=at+1 } }
+inline lost_step(a_) { atomic { REST && LOST(a_) -> job_done(a_) } }
 #endif
 inline evict_step(a_) { atomic { UP_TO_DATE && hand==NOTHING && state[a_]==SPARE && !create ->
 #if defined(F_DROPFIRST)
@@ -318,6 +347,9 @@ inline memory_lost() {
 #endif
 #ifdef HALF
 	early=0;
+#endif
+#ifdef F_WHOSE
+	by[0]=0; by[1]=0;
 #endif
 	at=NIL; lane=0; sent[0]=0; sent[1]=0; taken[0]=0; taken[1]=0; said[0]=0; said[1]=0; told[0]=0; told[1]=0 }
 /* It asks each owner what that has and has done, and sends it nothing before it knows. */
@@ -392,6 +424,9 @@ load:
 	/* descriptors and jobs */
 	:: close_step(0) :: ack_step(0) :: order_step(0) :: taken_step(0)
 	:: close_step(1) :: ack_step(1) :: order_step(1) :: taken_step(1)
+#ifdef OVERLAP
+	:: hands_step(0) :: lost_step(0) :: hands_step(1) :: lost_step(1)
+#endif
 #if defined(F_PUTLATE) || defined(F_UNREAD)
 	:: late_step(0) :: late_step(1)
 #endif
@@ -441,7 +476,7 @@ load:
 /* Starts the next owner when the process of the last one has ended. */
 proctype Keeper() {
 end:	do
-#ifdef F_LATEZERO
+#if defined(F_LATEZERO) || defined(OVERLAP)
 	:: atomic { ended[owner] && owner+1<NO -> owner++; run Owner(owner) }
 #else
 	:: atomic { gone[owner] && owner+1<NO -> owner++; run Owner(owner) }
@@ -489,6 +524,12 @@ proctype KillOwner() {
 
 /* ---- the clients ---- */
 
+#ifdef DIES
+#define LIVING !dead
+#else
+#define LIVING true
+#endif
+
 inline ask(c_, type, g_) { q++; up[c_]!type,q,g_; waits=q; floor=unlinked }
 inline refuse_grant(c_, g_) { up[c_]!CLOSED,0,g_ }
 inline know_unlinked(s_) { unlinked=(s_>unlinked -> s_ : unlinked) }
@@ -517,11 +558,6 @@ inline on_other(c_) {
 #endif
 	:: t==NOTICE && g==m -> noticed=1
 	:: else fi }
-#ifdef DIES
-#define LIVING !dead
-#else
-#define LIVING true
-#endif
 #define RECEIVED t=NOTHING; n=0; g=0; b=0; piece=0
 
 /* Whoever finds a word that is not LIVE knows that its buffer is unlinked. */
