@@ -153,10 +153,11 @@ static double timed_create(gpub_client *client, unsigned number)
 /* Resident memory and descriptors of the broker, its children and grandchildren: one owns the device memory. */
 static void say_of_broker(pid_t pid, unsigned count)
 {
-	char command[256];
+	char command[512];
 
 	snprintf(command, sizeof command,
-		 "for pid in %d $(pgrep -P %d) $(pgrep -P $(pgrep -d, -P %d)); do "
+		 "children() { cat /proc/$1/task/$1/children; }; "
+		 "for pid in %d $(children %d) $(for child in $(children %d); do children $child; done); do "
 		 "echo \"# %u buffers: $(cat /proc/$pid/comm)\" "
 		 "$(grep VmRSS /proc/$pid/status), $(ls /proc/$pid/fd | wc -l) descriptors >&2; done",
 		 (int)pid, (int)pid, (int)pid, count);

@@ -26,11 +26,14 @@ struct deaths {
 /* The only child of the broker's child owner-parent; 0: none runs. */
 static pid_t owner_of(pid_t broker)
 {
-	char command[96];
+	char command[192];
 	FILE *out;
 	int pid;
 
-	snprintf(command, sizeof command, "pgrep -P \"$(pgrep -P %d -x owner-parent)\"", (int)broker);
+	snprintf(command, sizeof command,
+		 "for child in $(cat /proc/%d/task/%d/children); do grep -qx owner-parent /proc/$child/comm && "
+		 "cat /proc/$child/task/$child/children; done",
+		 (int)broker, (int)broker);
 	out = popen(command, "r");
 	if (!out || fscanf(out, "%d", &pid) != 1)
 		pid = 0;

@@ -32,7 +32,7 @@ more_kib=$([ "$kills" -lt 200 ] && echo 2048 || echo 128)
 kills_next() {
 	local next=''
 	until [ -n "$next" ] && [ "$next" != "$owner" ] && kill -KILL "$next"; do
-		next=$(pgrep -P "$1")
+		next=$(children "$1")
 		kill -0 "$broker" || return 1
 	done
 	owner=$next
@@ -59,12 +59,14 @@ killed() {
 	rm -f stop
 	GPUBROKER_EXPORT=$1 "$run" --device "$device" --name "$name" -n "$2" -- "${@:3}" >out 2>err </dev/null &
 	broker=$!
-	soon pgrep -P "$broker" -x owner-parent >/dev/null && parent=$(pgrep -P "$broker" -x owner-parent) || return 1
-	soon is_ready "$2" || return 1
+	soon is_ready "$2"
+	parent=$(child_named owner-parent "$broker")
 	: >weights
 	for ((n = 0; n < kills; n++)); do
 		before=$(followed)
-		kills_next "$parent" || break
+		if [ -z "$parent" ] || ! kills_next "$parent"; then
+			break
+		fi
 		weighs >>weights
 		# one in four may die while it starts
 		[ $((RANDOM % 4)) = 0 ] || soon eval '[ "$(followed)" -gt "$before" ]'
