@@ -44,6 +44,7 @@ static struct {
 	struct wire_grant   granted;
 	uint64_t            next_mapping, next_serial;
 	int                 page; /* the last timeline's */
+	atomic_bool         over; /* the client has ended */
 } now;
 
 /* ---- what it sends ---- */
@@ -447,6 +448,19 @@ static void greet(void)
 		close(fd);
 }
 
+/*
+ * A client whose greeting broke connects again, and would wait for the next challenge: on a busy machine this server may
+ * have ended before the client's greeting came.
+ */
+static void refuse_others(void)
+{
+	struct pollfd waiting = { .fd = listener, .events = POLLIN };
+
+	while (!atomic_load(&now.over))
+		if (poll(&waiting, 1, 1) == 1)
+			close(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
+}
+
 /* Each message of the client has an answer, or several where a byte says so; silence has one while there are any. */
 static void *serve(void *unused)
 {
@@ -465,6 +479,7 @@ static void *serve(void *unused)
 		}
 	}
 	close(now.sock);
+	refuse_others();
 	return NULL;
 }
 
@@ -482,6 +497,7 @@ void server_begin(struct input script)
 
 void server_end(void)
 {
+	atomic_store(&now.over, true);
 	pthread_join(thread, NULL);
 	if (now.page >= 0)
 		close(now.page);
