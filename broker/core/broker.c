@@ -573,9 +573,9 @@ bool broker_balanced(const struct broker *broker)
 	       c->bytes_made == c->bytes_freed && c->mappings_opened == c->mappings_closed + c->mappings_died;
 }
 
-void broker_when_owner_lost(struct broker *broker, void (*lost)(void *context), void *context)
+void broker_when_no_owner(struct broker *broker, void (*none)(void *context), void *context)
 {
-	broker->devices->when_failed = lost;
+	broker->devices->when_failed = none;
 	broker->devices->context = context;
 }
 

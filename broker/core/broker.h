@@ -149,10 +149,10 @@ void broker_configure(struct broker *broker, const struct quotas *quotas, const 
 void broker_keep(struct broker *broker, uint64_t bytes);
 
 /*
- * Has lost(context) called when the owner of the device memory has ended before the broker, and no other one starts. No
+ * Has none(context) called when the owner of the device memory has ended before the broker, and no other one starts. No
  * memory can be made or freed then, so the program ends.
  */
-void broker_when_owner_lost(struct broker *broker, void (*lost)(void *context), void *context);
+void broker_when_no_owner(struct broker *broker, void (*none)(void *context), void *context);
 
 /*
  * Stops the broker: unlinks every LIVE buffer now and each other one when it is made, ends all waits except drains, and

@@ -29,7 +29,7 @@
 #define STRIKES       100
 #define CRASHED       10   /* strikes for one that did not start or crashed */
 #define KILLED        1    /* for one that was ended by SIGKILL, as by a kernel that is out of memory */
-#define GOOD_SECONDS  10   /* after which an owner has served well: the strikes of those before it are forgotten */
+#define GOOD_SECONDS  10   /* an owner that serves so long clears the strikes of those before it */
 #define PAUSE_MS      10   /* before the next one if there are CRASHED strikes; doubles with each CRASHED more */
 #define START_SECONDS 60   /* that an owner may take for an answer while it starts */
 
@@ -46,7 +46,7 @@ void devices_close(struct broker *broker)
 	broker->devices->place->close(&broker->devices->owner);
 }
 
-/* Only the end of an owner that serves is told: another one was to replace all others. */
+/* Keeps how it ended only if it served: an owner that had ended was to be replaced. */
 void devices_end(struct broker *broker)
 {
 	struct devices *devices = broker->devices;
@@ -215,7 +215,7 @@ static void start_later(struct broker *broker)
 		devices_fail(broker);
 }
 
-/* Whether the owner, which has served, has done well: what ended those before it is over then. */
+/* Whether the owner, which has served, clears the strikes of those before it. */
 static bool served_well(const struct broker *broker, bool killed)
 {
 	const struct devices *devices = broker->devices;
@@ -273,7 +273,7 @@ static void not_started(struct broker *broker, int error)
 	/* one that has ended by itself says how when it is gone */
 	broker->devices->refused = error != -ECONNRESET;
 	log_say("the next owner of the device memory did not start: %s", error_text());
-	status_owner_tries(broker, ++broker->devices->tries);
+	status_owner_not_started(broker);
 	replace(broker);
 }
 
@@ -406,8 +406,7 @@ static void on_lost(void *context)
 	event_happened(broker, &(struct broker_event){ .kind = EVENT_OWNER_DIED,
 						       .other.pid = (uint32_t)broker->owner_pid,
 						       .detail = lost });
-	devices->tries = 0;
-	status_owner_died(broker, lost, devices->tries);
+	status_owner_died(broker, lost);
 	event_drop(&devices->ends);
 	replace(broker); /* a lane may have ended alone, after a send that failed */
 }

@@ -39,7 +39,6 @@ struct devices {
 	bool                      crashed;  /* the last owner did not end in order when the broker asked it to */
 	double                    since;    /* CLOCK_MONOTONIC in s when the owner began to serve */
 	uint64_t                  answered; /* jobs.answered at that time */
-	unsigned                  tries;    /* of owners in a row that did not start */
 	unsigned                  strikes;  /* against the owners that ended last */
 	bool                      failed;   /* no other owner is started */
 	/* called when no other owner is started; NULL: nothing is to be done */

@@ -71,7 +71,7 @@ static void on_patience(void *context)
 	leave(service);
 }
 
-static void on_owner_lost(void *context)
+static void on_no_owner(void *context)
 {
 	struct service *service = context;
 
@@ -300,7 +300,7 @@ static int serve(struct service *service)
 
 	if (error)
 		return error;
-	broker_when_owner_lost(&service->broker, on_owner_lost, service);
+	broker_when_no_owner(&service->broker, on_no_owner, service);
 	say_ready(service);
 	watch_socket(service);
 	broker_loop(&service->broker);

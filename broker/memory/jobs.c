@@ -233,7 +233,6 @@ static void lane_lose(struct lane *lane)
 	lane->bytes = 0;
 }
 
-
 static void lane_blame(struct lane *lane, unsigned blame)
 {
 	struct rr_item *first = lane->held;
@@ -371,7 +370,7 @@ int jobs_resume(struct jobs *jobs, const int *socks)
 
 	for (unsigned i = 0; i < jobs->lanes && !error; i++)
 		error = lane_resume(&jobs->lane[i], socks[i]);
-	/* what was to be adopted is forgotten, as if the owner had ended */
+	/* frees the ADOPTs, as if the owner had ended */
 	for (unsigned i = 0; i < jobs->lanes && error; i++)
 		lane_lose(&jobs->lane[i]);
 	if (error)

@@ -52,7 +52,7 @@ struct jobs {
 	uint64_t      numbers;  /* number of the last order */
 	uint64_t      answered; /* number of orders that owners have answered, but for adoptions */
 	bool          lost;     /* the owner has ended, and no other one has started: jobs wait */
-	bool          failed; /* no other owner will start: jobs fail */
+	bool          failed;   /* no other owner will start: jobs fail */
 	void (*when_lost)(void *context); /* called when an owner has ended */
 	void         *context;
 };
@@ -70,8 +70,8 @@ void jobs_stop(struct jobs *jobs);
 
 /*
  * Sends orders to another owner, which has the other ends of these sockets, as many as before. The one before it has
- * ended: the orders that it had not answered are sent again. Orders of jobs_adopt()
- * go before all others. Returns 0, or -ENOMEM with the error message set: jobs wait on.
+ * ended: the orders that it had not answered are sent again. Orders of jobs_adopt() go before all others. Returns 0, or
+ * -ENOMEM with the error message set: jobs wait on.
  */
 int jobs_resume(struct jobs *jobs, const int *socks);
 

@@ -246,7 +246,7 @@ static int place_worker(void *context, unsigned rank, pid_t pid)
 	return run->options.bind == BIND_NONE ? 0 : placement_bind(&run->placement, rank, pid);
 }
 
-static void on_owner_lost(void *context)
+static void on_no_owner(void *context)
 {
 	struct run *run = context;
 
@@ -370,7 +370,7 @@ static int run_broker(struct run *run)
 		children_abandon(&run->children);
 		return EXIT_BROKER;
 	}
-	broker_when_owner_lost(&run->broker, on_owner_lost, run);
+	broker_when_no_owner(&run->broker, on_no_owner, run);
 	say_device(run);
 	names_watch(&run->core.names, look_at_socket, run);
 	private_socket_watch(&run->socket, &run->core.names);

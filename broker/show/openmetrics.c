@@ -304,7 +304,7 @@ static void add_broker(const struct adding *adding)
 	add(adding->metrics, gpubroker_damaged_records, shown->unreadable, "broker", adding->broker, LABELS_END);
 }
 
-/* Adds nothing for a broker before format 6, which does not tell of its owner. */
+/* Adds nothing for an older broker, which does not tell of its owner. */
 static void add_owner(const struct adding *adding)
 {
 	const struct status_owner *owner = shown_owner(adding->shown);
@@ -317,7 +317,8 @@ static void add_owner(const struct adding *adding)
 	if (owner->died)
 		add(adding->metrics, gpubroker_memory_owner_died_timestamp_seconds, owner->died_at / 1000, "broker",
 		    adding->broker, LABELS_END);
-	add(adding->metrics, gpubroker_names_lost, owner->lost_all, "broker", adding->broker, LABELS_END);
+	if (owner->lost_all != STATUS_HIDDEN)
+		add(adding->metrics, gpubroker_names_lost, owner->lost_all, "broker", adding->broker, LABELS_END);
 }
 
 /* Writes a device's label: "GPU-...", as nvidia-smi and DCGM write the UUID, or "HOST-..." for a host device. */

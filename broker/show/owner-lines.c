@@ -45,8 +45,8 @@ static void add_next(struct lines *lines, const struct status_owner *owner)
 	char when[TIME_TEXT_MAX];
 
 	time_text(owner->since, when);
-	if (owner->tries > 1)
-		add(lines, TONE_WARNING, "another one is starting since %s, after %llu that ended at once", when,
+	if (owner->tries)
+		add(lines, TONE_WARNING, "another one is starting since %s, after %llu that did not start", when,
 		    NUMBER(owner->tries));
 	else
 		add(lines, TONE_WARNING, "another one is starting since %s", when);

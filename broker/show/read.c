@@ -130,22 +130,27 @@ struct reading {
 	uint32_t             slots[TORN_MAX]; /* slots of the first TORN_MAX records that were not whole */
 };
 
+static bool has_owner(const union status_record *record)
+{
+	return record->type == TRACKED_ADDRESS && record->first.owner.type == TRACKED_OWNER;
+}
+
 /* What stands behind the broker's address, as a record of its own. */
 static union status_record owner_behind(const union status_record *record)
 {
 	return (union status_record){ .owner = record->first.owner };
 }
 
-static bool has_owner(const union status_record *record)
-{
-	return record->type == TRACKED_ADDRESS && record->first.owner.type == TRACKED_OWNER;
-}
-
 static bool is_good(const union status_record *record)
 {
-	union status_record owner = owner_behind(record);
+	union status_record owner;
 
-	return record_is_good(record) && (!has_owner(record) || record_is_good(&owner));
+	if (!record_is_good(record))
+		return false;
+	if (!has_owner(record))
+		return true;
+	owner = owner_behind(record);
+	return record_is_good(&owner);
 }
 
 static int reading_add(struct reading *reading, const union status_record *record)
@@ -164,20 +169,26 @@ static int reading_add(struct reading *reading, const union status_record *recor
 	return 0;
 }
 
+/* Adds the record, and what stands behind it. */
+static int reading_add_all(struct reading *reading, const union status_record *record)
+{
+	int error = reading_add(reading, record);
+	union status_record owner;
+
+	if (error || !has_owner(record))
+		return error;
+	owner = owner_behind(record);
+	return reading_add(reading, &owner);
+}
+
 static int reading_take(struct reading *reading, union status_record *record, uint64_t slot)
 {
-	int error;
-
 	if (record->seal.checksum && !is_good(record) && reading->torn < TORN_MAX)
 		read_copy(reading->fd, STATUS_OFFSET(slot), record, sizeof *record);
 	if (!record->seal.checksum)
 		return 0;
-	if (is_good(record)) {
-		union status_record owner = owner_behind(record);
-
-		error = reading_add(reading, record);
-		return error || !has_owner(record) ? error : reading_add(reading, &owner);
-	}
+	if (is_good(record))
+		return reading_add_all(reading, record);
 	if (reading->torn < TORN_MAX)
 		reading->slots[reading->torn] = (uint32_t)slot;
 	reading->torn++;

@@ -476,7 +476,7 @@ static void owner_is(struct broker *broker, enum status_owner_state state, uint6
 	broker_changed(broker);
 }
 
-void status_owner_died(struct broker *broker, unsigned lost, unsigned tries)
+void status_owner_died(struct broker *broker, unsigned lost)
 {
 	struct status_owner *owner = &broker->status->owner_now;
 
@@ -485,13 +485,13 @@ void status_owner_died(struct broker *broker, unsigned lost, unsigned tries)
 	owner->died_at = owner->since = (uint64_t)now_ms(CLOCK_REALTIME);
 	owner->lost = lost;
 	owner->lost_all += lost;
-	owner->tries = tries;
+	owner->tries = 0;
 	owner_is(broker, STATUS_OWNER_STARTS, 0);
 }
 
-void status_owner_tries(struct broker *broker, unsigned tries)
+void status_owner_not_started(struct broker *broker)
 {
-	broker->status->owner_now.tries = tries;
+	broker->status->owner_now.tries++;
 	owner_is(broker, STATUS_OWNER_STARTS, 0);
 }
 

@@ -67,11 +67,11 @@ void status_set_job(struct status *status, const char *launcher, const char *id)
 
 /*
  * Notes what becomes of the owner of the device memory: that it has ended and another one is started, lost: how many
- * buffers lost their names by that; that `tries` owners in a row did not start; that broker->owner_pid serves; that no
+ * buffers lost their names by that; that one did not start, and another one is; that broker->owner_pid serves; that no
  * other owner is started. Called after status_start().
  */
-void status_owner_died(struct broker *broker, unsigned lost, unsigned tries);
-void status_owner_tries(struct broker *broker, unsigned tries);
+void status_owner_died(struct broker *broker, unsigned lost);
+void status_owner_not_started(struct broker *broker);
 void status_owner_serves(struct broker *broker);
 void status_owner_failed(struct broker *broker);
 

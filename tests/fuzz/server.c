@@ -450,8 +450,8 @@ static void greet(void)
 }
 
 /*
- * A client whose greeting broke connects again, and would wait for the next challenge: on a busy machine this server may
- * have ended before the client's greeting came.
+ * A client whose greeting broke connects again, and would wait for the next challenge: on a busy machine this server
+ * may have ended before the client's greeting came.
  */
 static void refuse_others(void)
 {

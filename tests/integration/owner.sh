@@ -11,6 +11,7 @@ set -u
 . "$top_srcdir/tests/own-brokerd.sh"
 
 ctl=$(cd "${top_builddir:?}" && pwd)/broker/broker-ctl
+run=${ctl%-ctl}-run
 client=${ctl%/broker/*}/tests/integration/status-client
 name=owner-$$
 owner=''
@@ -230,4 +231,26 @@ check "where the parent of owners is killed, no other one starts either" ended 1
 check "and the log says why" grep -q 'the process that owns the device memory has ended.*start brokerd again' err
 check "the next broker starts" start
 stops TERM 0
+
+# loses_owners COMMAND...: broker-run with two workers, whose owner and all later ones are gone when each has made a file
+# inside/ready-RANK
+loses_owners() {
+	rm -rf inside
+	mkdir inside
+	timeout -k 5 60 "$run" --device host --name "$name-run" -n 2 -b shared=64K -- "$@" >out 2>err </dev/null &
+	runner=$!
+	soon test -e inside/ready-0 -a -e inside/ready-1 || return 1
+	kill -KILL "$(child_named owner-parent "$(parent "$(cat inside/ready-0)")")"
+	wait "$runner"
+	[ $? = 125 ] && grep -q "the process that owns the device memory has ended, and no other one starts" err
+}
+export client
+check "broker-run then ends its workers, and exits with 125" loses_owners sh -c 'echo $$ >inside/ready-$GPUBROKER_RANK; exec sleep 50'
+check "also workers that map memory" loses_owners \
+	sh -c 'echo $$ >inside/ready.new-$GPUBROKER_RANK; "$client" acquire shared mark inside/held-$GPUBROKER_RANK wait end &
+		while [ ! -e inside/held-$GPUBROKER_RANK ]; do sleep 0.05; done; mv inside/ready.new-$GPUBROKER_RANK inside/ready-$GPUBROKER_RANK; wait'
+touch end
+check "and waits for one that ends in its own time" loses_owners \
+	sh -c 'trap "sleep 0.5; touch inside/late; exit 3" TERM; echo $$ >inside/ready-$GPUBROKER_RANK; while :; do sleep 0.1; done'
+check "which had that time" test -e inside/late
 plan

@@ -33,7 +33,7 @@ static int setup(void **state)
 	failures = starts = 0;
 	owner_thread_crashes = true;
 	owner_thread_starts = NULL;
-	broker_when_owner_lost(&broker, note_failure, &broker);
+	broker_when_no_owner(&broker, note_failure, &broker);
 	return error;
 }
 

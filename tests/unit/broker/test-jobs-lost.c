@@ -225,7 +225,7 @@ static void test_the_next_owner_adopts_memory_first(void **state)
 }
 
 /* The one after the next adopts what is there then. */
-static void test_an_adoption_is_forgotten_when_the_next_owner_ends(void **state)
+static void test_an_adoption_ends_with_its_owner(void **state)
 {
 	int none, descriptor;
 
@@ -259,7 +259,7 @@ static unsigned descriptors(void)
 }
 
 /* More than an owner gets at once. */
-static void test_adoptions_that_were_not_sent_are_forgotten_too(void **state)
+static void test_so_do_adoptions_that_were_not_sent(void **state)
 {
 	(void)state;
 	owner_ends();
@@ -428,8 +428,8 @@ int main(void)
 		ON(test_what_was_answered_is_not_asked_again),
 		ON(test_memory_of_an_owner_that_ended_is_free),
 		ON(test_the_next_owner_adopts_memory_first),
-		ON(test_an_adoption_is_forgotten_when_the_next_owner_ends),
-		ON(test_adoptions_that_were_not_sent_are_forgotten_too),
+		ON(test_an_adoption_ends_with_its_owner),
+		ON(test_so_do_adoptions_that_were_not_sent),
 		ON(test_a_release_passes_the_descriptor_on),
 		ON(test_a_release_that_an_ended_owner_did_not_get_keeps_its_descriptor),
 		ON(test_an_order_that_three_owners_crashed_at_fails),

@@ -259,6 +259,25 @@ static void test_buckets_add_up(void **state)
 	assert_int_equal(lines_with("gpubroker_drain_seconds"), 0);
 }
 
+/* A user who does not see all of a broker's status does not see how many names were lost, and is told no number. */
+static void test_what_is_hidden_of_the_owner_has_no_sample(void **state)
+{
+	union status_record record = { .owner = { .pid = 7, .died = 2, .died_at = 5000, .lost_all = 3 } };
+
+	(void)state;
+	put(record, TRACKED_OWNER);
+	put_header();
+	make(METRICS_OPENMETRICS);
+	assert_int_equal(lines_with("gpubroker_memory_owners_died_total{"), 1);
+	assert_int_equal(lines_with("gpubroker_names_lost_total{"), 1);
+	slots--;
+	record.owner.lost_all = STATUS_HIDDEN;
+	put(record, TRACKED_OWNER);
+	make(METRICS_OPENMETRICS);
+	assert_int_equal(lines_with("gpubroker_memory_owners_died_total{"), 1);
+	assert_int_equal(lines_with("gpubroker_names_lost_total{"), 0);
+}
+
 /* Labels are what there is little of: nobody's names and pids. */
 static void test_no_names_of_buffers(void **state)
 {
@@ -449,6 +468,7 @@ int main(void)
 		TEST(test_what_a_broker_holds),
 		TEST(test_the_older_format),
 		TEST(test_buckets_add_up),
+		TEST(test_what_is_hidden_of_the_owner_has_no_sample),
 		TEST(test_no_names_of_buffers),
 		TEST(test_300_users),
 		TEST(test_a_dead_broker_holds_nothing),

@@ -248,7 +248,7 @@ static void test_all_see_the_owner_of_the_memory(void **state)
 
 	(void)state;
 	assert_int_equal(memory_owner(&alice)->pid, broker.owner_pid);
-	status_owner_died(&broker, 3, 0);
+	status_owner_died(&broker, 3);
 	assert_int_equal(memory_owner(&root)->lost, 3);
 	assert_int_equal(memory_owner(&root)->lost_all, 3);
 	assert_int_equal(memory_owner(&alice)->lost, STATUS_HIDDEN);
