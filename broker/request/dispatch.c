@@ -81,14 +81,17 @@ static const struct row rows[WIRE_TYPES] = {
 
 /* ---- one message ---- */
 
-/* Returns true if the session may send a message of the type in its present state. */
+/*
+ * Returns true if the session may send a message of the type in its present state. An answer to an INQUIRE may come
+ * without an INQUIRE: two brokers, one after the other, may have sent the same INQUIRE, and each is answered.
+ */
 static bool is_in_place(const struct session *session, unsigned type)
 {
 	unsigned traits = wire_row(type)->traits;
 
 	if (!rows[type].handle || (session->state == SESSION_LEAVING && !(traits & WIRE_LATE)))
 		return false;
-	return !(traits & WIRE_OWED) || session->inquired.answer == ANSWER_OWED;
+	return !(traits & WIRE_OWED) || session->answers;
 }
 
 static void tell_of_refusal(struct session *session, const struct wire_message *message, int error, const char *text)

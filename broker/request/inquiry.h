@@ -82,7 +82,8 @@ void inquiry_watch(struct broker *broker, struct timeline *timeline);
 int inquiry_refresh(struct session *session, const struct wire_message *message);
 
 /*
- * The handler of WAITS: takes the waits that the session reports. Called only if the session has an unanswered INQUIRE.
+ * The handler of WAITS: takes the waits that the session reports. A session whose library knows INQUIRE may report them
+ * without an unanswered INQUIRE, too: it answers each INQUIRE, also one that a broker's successor has sent again.
  */
 int inquiry_take(struct session *session, const struct wire_message *message);
 

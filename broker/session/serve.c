@@ -65,6 +65,12 @@ static int check_sender(const struct session *session, const struct socket_extra
 	return 0;
 }
 
+/* Whether the message answers an INQUIRE that the session has not answered yet. */
+static bool is_owed(const struct session *session, const struct wire_message *message)
+{
+	return wire_row(message->type)->traits & WIRE_OWED && session->inquired.answer == ANSWER_OWED;
+}
+
 /*
  * Handles the messages of a packet. If the packet has several, the client understands such packets, so the answers
  * without a descriptor are collected (outbox_begin()), and the last of them are sent after the last message. This send
@@ -81,7 +87,7 @@ static enum read_result take_messages(struct session *session, const struct sock
 		error = socket_packet_check(packet, i);
 		if (error)
 			break;
-		if (wire_row(packet->message[i].type)->traits & WIRE_OWED)
+		if (is_owed(session, &packet->message[i]))
 			fair_count_work(&session->place, COST_MESSAGE);
 		else
 			fair_count(&session->place, COST_MESSAGE);

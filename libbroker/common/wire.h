@@ -42,7 +42,8 @@ enum wire_sender { WIRE_NOBODY, WIRE_BROKER, WIRE_CLIENT };
 enum wire_traits {
 	WIRE_GREETS = 1, /* the message belongs to the greeting, before the session has begun */
 	WIRE_LATE = 2,   /* a client may send the message after its LEAVE */
-	WIRE_OWED = 4    /* the message may only answer an INQUIRE; it does not count as a request of the user */
+	/* the message answers an INQUIRE; it does not count as a request of the user if the session owes the answer */
+	WIRE_OWED = 4
 };
 
 /*

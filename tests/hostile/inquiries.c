@@ -122,20 +122,20 @@ static bool one_truth_is_shown(void)
 	return own == 1 && !others;
 }
 
+/* As a library that was never to be asked; malformed; then more than was asked for, which is a request each. */
 static void answer_unasked(void)
 {
 	struct wire_message message = waits_of(1, 1, 1);
 	struct wire_grant grant;
 	struct speaker s, asker;
 
-	join_answering(&s);
+	join(&s);
 	WANT(!speaker_say(&s, &message));
 	want_cut(&s);
 	join_answering(&s);
 	message.waits.count = UINT32_MAX;
 	WANT(!speaker_say(&s, &message));
 	want_cut(&s);
-	/* once asked, one answer and no more */
 	join_answering(&s);
 	join(&asker);
 	WANT(!speaker_create(&asker, NAME, 4096, 0600, GPUB_TIMELINE));
@@ -144,11 +144,12 @@ static void answer_unasked(void)
 	next_of(&s, WIRE_INQUIRE);
 	message = waits_of(WIRE_WAITS_MAX, grant.mapping, grant.serial);
 	message.waits.more = 1;
-	for (unsigned i = 0; i <= WIRE_WAITS_ANSWER; i++)
+	for (unsigned i = 0; i < FLOOD; i++)
 		WANT(!speaker_say(&s, &message));
-	want_cut(&s);
 	WANT(next_of(&asker, WIRE_DONE).request == 99);
+	refresh(&asker);
 	speaker_end(&asker);
+	speaker_end(&s);
 }
 
 /* It never answers, and reads nothing: it gets one question however many ask. */
@@ -203,7 +204,7 @@ static void flood_refreshes(void)
 const struct attack inquiries[] = {
 	{ "makes false claims of what it waits for", "only what it may wait for is shown", .run = claim,
 	  .during = one_truth_is_shown },
-	{ "answers what nobody asked", "the session is ended", .run = answer_unasked },
+	{ "answers what nobody asked", "its session is ended, or pays; others are answered", .run = answer_unasked },
 	{ "never says what it waits for", "others are answered, and it is asked once", .run = never_answer },
 	{ "has everybody asked all the time", "one question at a time, and others are served", .run = flood_refreshes },
 	{ 0 },

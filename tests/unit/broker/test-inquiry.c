@@ -192,7 +192,7 @@ static void test_claims_are_checked(void **state)
 	part(&asker);
 }
 
-/* A session that breaks off in the middle of its answer is as one that has not answered. */
+/* What comes behind the last message begins another answer, which replaces this one. */
 static void test_an_answer_is_bounded(void **state)
 {
 	struct peer asker = join(), holder = join();
@@ -212,8 +212,40 @@ static void test_an_answer_is_bounded(void **state)
 	assert_int_equal(reported(&holder), WIRE_WAITS_MAX * WIRE_WAITS_ANSWER);
 	assert_true(session_of(&holder)->inquired.partial); /* its last message says that there are others */
 	say(holder.sock, &answer);
-	EXPECT_SOON(broker.counters.sessions_cut == 1);
-	bury(&holder);
+	EXPECT_SOON(reported(&holder) == WIRE_WAITS_MAX);
+	assert_false(session_of(&holder)->inquired.partial);
+	assert_int_equal(session_of(&holder)->inquired.messages, 1);
+	hang_up_dying(&holder);
+	part(&asker);
+}
+
+/* A broker and its successor may have sent the same INQUIRE. The later answer is shown, and none is waited for. */
+static void test_an_answer_that_comes_twice_is_taken_twice(void **state)
+{
+	struct peer asker = join(), holder = join();
+	struct wire_grant grant;
+	struct wire_message answer;
+
+	(void)state;
+	create(&asker, "t", GPUB_TIMELINE);
+	grant = hold(&holder, "t");
+	say_refresh(&asker);
+	expect_asked(&holder);
+	answer = waits(2, &grant, 4);
+	say(holder.sock, &answer);
+	expect_refreshed(&asker);
+	answer = waits(1, &grant, 9);
+	say(holder.sock, &answer);
+	EXPECT_SOON(reported(&holder) == 1);
+	assert_int_equal(session_of(&holder)->inquired.waits->value, 9);
+	assert_int_equal(session_of(&holder)->inquired.answer, ANSWER_GIVEN);
+	expect_silence(&asker);
+	say_refresh(&asker);
+	expect_asked(&holder);
+	say(holder.sock, &answer);
+	expect_refreshed(&asker);
+	assert_int_equal(broker.counters.sessions_cut, 0);
+	hang_up_dying(&holder);
 	part(&asker);
 }
 
@@ -227,7 +259,8 @@ static void expect_cut_by(struct wire_message message)
 	bury(&malicious);
 }
 
-static void invariant_5_what_nobody_asked_for_ends_its_session(void **state)
+/* The first answers no INQUIRE, because it has said that it knows none; the others' answers are malformed. */
+static void invariant_5_a_false_answer_ends_its_session(void **state)
 {
 	struct wire_grant none = { 0 };
 	struct peer peer = join();
@@ -380,7 +413,8 @@ int main(void)
 		ON(invariant_5_a_process_that_never_answers_is_not_waited_for),
 		ON(test_claims_are_checked),
 		ON(test_an_answer_is_bounded),
-		ON(invariant_5_what_nobody_asked_for_ends_its_session),
+		ON(test_an_answer_that_comes_twice_is_taken_twice),
+		ON(invariant_5_a_false_answer_ends_its_session),
 		ON(test_one_refresh_at_a_time),
 		ON(test_sessions_end_while_they_are_asked),
 		ON(invariant_5_a_refresh_takes_nothing_of_the_quotas_of_those_asked),

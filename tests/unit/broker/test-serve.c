@@ -383,7 +383,10 @@ static void invariant_5_a_session_is_read_as_far_as_its_share_goes(void **state)
 	part(&peer);
 }
 
-/* An answer to an INQUIRE is no request of its user, so it takes no token; but the work that it makes is counted. */
+/*
+ * An answer to an INQUIRE is no request of its user, so it takes no token; but the work that it makes is counted. An
+ * answer that the session does not owe is a request.
+ */
 static void test_an_answer_that_is_owed_takes_no_token(void **state)
 {
 	struct peer peer = join();
@@ -397,12 +400,14 @@ static void test_an_answer_that_is_owed_takes_no_token(void **state)
 	fair_allows(&session->place);
 	user->work = 0;
 	user->tokens = 1;
+	session->inquired.answer = ANSWER_OWED;
 	say(peer.sock, &waits);
 	one_pass();
 	assert_int_equal(handled, 1);
 	assert_int_equal(user->work, COST_MESSAGE);
 	assert_true(user->tokens > 0.5);
-	say_request(&peer, 2);
+	session->inquired.answer = ANSWER_GIVEN;
+	say(peer.sock, &waits);
 	one_pass();
 	assert_int_equal(handled, 2);
 	assert_true(user->tokens < 0.5);
