@@ -151,7 +151,8 @@ typedef struct gpub_info {
  * ends it with gpub_disconnect(). One client for each process and broker is enough; a second one is independent of the
  * first. Starts one thread, with all signals blocked.
  *   -EINVAL        the address is neither unix:PATH nor a name
- *   -ECONNREFUSED  no broker listens at the socket     -ENOENT  there is no such socket, or no address is known
+ *   -ECONNREFUSED  no broker listens at the socket, for a second     -ENOENT  no such socket, or no address is known
+ *   -ECONNRESET    each server there hung up before it had answered, for a second
  *   -EACCES        this user may not open the socket: the message names the part of the path that refuses
  *   -EPERM         the socket or its server belongs to a user who is not trusted (see gpubroker(7))
  *   -EPROTO        the broker speaks another version, or refused the session (its message is passed on)

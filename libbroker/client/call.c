@@ -23,6 +23,10 @@
 /* limit, in milliseconds, on an answer that is a file; the broker sends it only in this user's share of its time */
 #define FILE_MS 60000
 
+/* how long, in milliseconds, a request for a file that the broker refuses with -EAGAIN is made again; and each pause */
+#define FILE_AGAIN_MS 1000
+#define FILE_PAUSE_MS 10
+
 static bool client_lost(const struct gpub_client *client)
 {
 	return atomic_load(&client->guard->state) == CLIENT_LOST;
@@ -234,12 +238,14 @@ int call_named(struct gpub_client *client, enum wire_type type, const char *name
 	return call_broker(client, &request, reply, NULL, NULL);
 }
 
+/* Makes the request once. Empties the file first, in which an earlier attempt may have left parts of its answer. */
 static int call_into(struct gpub_client *client, struct wire_message *request, int file, struct wire_view *view)
 {
 	struct timespec last = client_deadline(FILE_MS);
 	struct call call = { .fd = -1, .file = file };
 	struct wire_message reply;
-	int error = call_make(client, request, &call, &last);
+	int error = ftruncate(file, 0) ? error_set(-errno, "no place for the broker's answer: %m") :
+					 call_make(client, request, &call, &last);
 
 	if (call.fd >= 0)
 		close(call.fd);
@@ -253,13 +259,30 @@ static int call_into(struct gpub_client *client, struct wire_message *request, i
 	return call.error ? error_set(call.error, "the broker's answer cannot be kept: %s", strerror(-call.error)) : 0;
 }
 
+/* Makes the request again, until FILE_AGAIN_MS have passed, while the broker refuses it with -EAGAIN. */
+static int call_into_again(struct gpub_client *client, struct wire_message *request, int file, struct wire_view *view)
+{
+	struct timespec last = client_deadline(FILE_AGAIN_MS);
+	int error;
+
+	for (;;) {
+		error = call_into(client, request, file, view);
+		if (error != -EAGAIN || client_past(&last))
+			return error;
+		error = interrupt_ask();
+		if (error)
+			return error;
+		usleep(FILE_PAUSE_MS * 1000);
+	}
+}
+
 int call_for_file(struct gpub_client *client, struct wire_message *request, int *file, struct wire_view *view)
 {
 	int error, fd = memfd_create("gpubroker-answer", MFD_CLOEXEC);
 
 	if (fd < 0)
 		return error_set(-errno, "no place for the broker's answer: %m");
-	error = call_into(client, request, fd, view);
+	error = call_into_again(client, request, fd, view);
 	if (error)
 		close(fd);
 	else

@@ -47,7 +47,8 @@ int call_named(struct gpub_client *client, enum wire_type type, const char *name
 /*
  * As call_broker(), for a request that the broker answers by the parts of a file (PART) and a VIEW. *file: descriptor
  * of a memfd that has the file, view->size bytes, for the caller to close. *view: the VIEW. -ETIMEDOUT: the answer took
- * more than a minute. Other errors: also those of making or writing the memfd.
+ * more than a minute. Other errors: also those of making or writing the memfd. A refusal with -EAGAIN, as by a broker
+ * that has just replaced one that ended, is returned only if the broker repeats it for a second.
  */
 int call_for_file(struct gpub_client *client, struct wire_message *request, int *file, struct wire_view *view);
 

@@ -25,14 +25,18 @@ void chunks_drop(struct chunks *chunks)
 	chunks_drop_before(chunks, UINT64_MAX);
 }
 
-/* Returns the chunk at that offset, without a descriptor, or a new one behind the others, which are dropped if full. */
-static struct chunk *chunk_at(struct chunks *chunks, uint64_t offset)
+/* Returns the chunk that begins at byte `offset` of the allocation, or NULL. */
+static struct chunk *chunk_find(struct chunks *chunks, uint64_t offset)
 {
 	for (unsigned i = 0; i < chunks->count; i++)
-		if (chunks->chunk[i].offset == offset) {
-			owned_fd_close(&chunks->chunk[i].file);
+		if (chunks->chunk[i].offset == offset)
 			return &chunks->chunk[i];
-		}
+	return NULL;
+}
+
+/* Returns a chunk behind the others. Drops all others first if chunks->chunk is full. */
+static struct chunk *chunk_append(struct chunks *chunks)
+{
 	if (chunks->count == EXPORT_CHUNKS_MAX)
 		chunks_drop(chunks);
 	return &chunks->chunk[chunks->count++];
@@ -45,7 +49,13 @@ void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *f
 	if (chunks->mapping != memory->mapping)
 		chunks_drop(chunks);
 	chunks->mapping = memory->mapping;
-	chunk = chunk_at(chunks, memory->offset);
+	chunk = chunk_find(chunks, memory->offset);
+	if (chunk && chunk->file.fd >= 0 && *fd < 0)
+		return;
+	if (chunk)
+		owned_fd_close(&chunk->file);
+	else
+		chunk = chunk_append(chunks);
 	chunk->offset = memory->offset;
 	chunk->span = memory->span;
 	owned_fd_take(&chunk->file, *fd);

@@ -30,7 +30,8 @@ struct chunks {
 /*
  * Adds the chunk of a MEMORY message, and takes over its descriptor *fd, which becomes -1. First drops all earlier
  * chunks if they belong to another mapping, or if chunks->chunk is full. Replaces a chunk that has come for the same
- * offset before, from a broker that has ended since.
+ * offset before, from a broker that has ended since; unless that chunk has a descriptor and this one has none (*fd
+ * negative), because this process had none left.
  */
 void chunks_keep(struct chunks *chunks, const struct wire_memory *memory, int *fd);
 

@@ -42,7 +42,7 @@
 #include "trust.h"
 
 #define GREETING_SECONDS 30
-#define AGAIN_MS         1000 /* how long a connect tries again after connections that broke in their greeting */
+#define AGAIN_MS         1000 /* how long a connect tries again (may_come()) */
 #define AGAIN_PAUSE_MS   10
 
 /* How gpub_connect() and the functions of connect.h connect. */
@@ -197,29 +197,40 @@ static int greet(struct gpub_client *client, unsigned seconds)
 /* ---- connecting ---- */
 
 /*
- * Connects and greets. A connection that breaks in its greeting is made again, until AGAIN_MS after the first attempt
- * began: the broker may have ended while its successor listens at the same socket. Another error ends the attempts.
- * -ECONNRESET: the connections broke, or after a broken one no server listens any more.
+ * Whether a connect that ended with this error may succeed soon, because a broker ended and its successor is about to
+ * listen at the same socket: the connection broke in its greeting, or the socket's file exists and nobody listens.
+ */
+static bool may_come(const struct broker_place *place, int error)
+{
+	return error == -ECONNRESET || (error == -ECONNREFUSED && *place->address);
+}
+
+/*
+ * Connects and greets, again and again while may_come(), until AGAIN_MS after the first attempt began. A broker's
+ * refusal, and any other error, ends the attempts. place->address is empty if no broker was found. -ECONNRESET: a
+ * connection broke in its greeting, and no later one was greeted.
  */
 static int meet(struct gpub_client *client, const char *address, struct broker_place *place, unsigned seconds)
 {
 	struct timespec last = client_deadline(AGAIN_MS);
+	bool broke = false;
 	int error;
 
-	for (bool again = false;; again = true) {
+	for (;;) {
+		*place = (struct broker_place){ .address = "" };
 		error = socket_open(client, address, place, seconds);
-		if (again && (error == -ECONNREFUSED || error == -ENOENT))
-			return link_lost_error(&client->link);
 		if (!error)
 			error = greet(client, seconds ? seconds : GREETING_SECONDS);
-		if (error != -ECONNRESET || client_past(&last))
-			return error;
+		broke |= error == -ECONNRESET;
+		if (!may_come(place, error) || client_past(&last))
+			break;
 		error = interrupt_ask();
 		if (error)
 			return error;
 		owned_fd_close(&client->link.sock);
 		poll(NULL, 0, AGAIN_PAUSE_MS);
 	}
+	return broke && (error == -ECONNREFUSED || error == -ENOENT) ? link_lost_error(&client->link) : error;
 }
 
 /*

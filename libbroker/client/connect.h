@@ -11,8 +11,8 @@ struct gpub_client;
 int client_connect_bare(struct gpub_client **client, const char *address);
 
 /*
- * As client_connect_bare(), but returns -ETIMEDOUT, error message set, if the broker takes more than `seconds` to
- * accept the connection, or to send one of the messages of the greeting.
+ * As client_connect_bare(), but returns -ETIMEDOUT, error message set, if the broker takes more than `seconds` (1 at
+ * least) to accept the connection, or to send one of the messages of the greeting.
  */
 int client_connect_within(struct gpub_client **client, const char *address, unsigned seconds);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * false-brokers.c - no broker, one that says what is wrong, one that grants what is wrong, and a server of another
- * user: each a negative errno and one error message.
+ * false-brokers.c - no broker, one that comes late or ends in its greeting, one that says what is wrong, one that
+ * grants what is wrong, and a server of another user: each a negative errno and one error message.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 
 #include "broker/owner/start.h"
 #include "broker/registry/board-owner.h"
+#include "common/now.h"
 #include "common/sealed.h"
 #include "common/socket.h"
 #include "common/wire.h"
@@ -47,14 +49,23 @@ static int no_broker(const struct order *order)
 	return verdict();
 }
 
-static int server_listen(const char *path)
+static int server_bind(const char *path)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	strcpy(sun.sun_path, path);
-	if (sock < 0 || bind(sock, (struct sockaddr *)&sun, sizeof sun) || listen(sock, 8))
+	if (sock < 0 || bind(sock, (struct sockaddr *)&sun, sizeof sun))
 		bail_out("no socket at %s", path);
+	return sock;
+}
+
+static int server_listen(const char *path)
+{
+	int sock = server_bind(path);
+
+	if (listen(sock, 8))
+		bail_out("nobody listens at %s", path);
 	return sock;
 }
 
@@ -85,19 +96,79 @@ static int served(int listener, const char *path, const void *bytes, size_t size
 	return receive(&a);
 }
 
-/* A server that hangs up on the first connection, and refuses the second: the connect is made again, by itself. */
-static int served_again(int listener, const char *path, const struct wire_message *refusal)
+/* How far a greeting comes. */
+enum greeting { GREETING_NONE, GREETING_CHALLENGED, GREETING_SAID_HELLO };
+
+static void greet_until(int sock, enum greeting end)
 {
-	int sock;
+	struct wire_message message;
+
+	wire_init(&message, WIRE_CHALLENGE, 0);
+	wire_hello_fill(&message.hello);
+	if (end >= GREETING_CHALLENGED && send(sock, &message, sizeof message, MSG_NOSIGNAL) != sizeof message)
+		bail_out("nobody is greeted");
+	if (end >= GREETING_SAID_HELLO && recv(sock, &message, sizeof message, 0) != sizeof message)
+		bail_out("nobody says hello");
+}
+
+/*
+ * A server that hangs up on the first connection, at that point of the greeting, and refuses the second: the connect is
+ * made again, by itself, and after the refusal not once more.
+ */
+static int served_again(int listener, const char *path, enum greeting end, const struct wire_message *refusal)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	int sock, error;
 
 	connect_to(path);
 	sock = accept(listener, NULL, NULL);
+	greet_until(sock, end);
 	close(sock);
 	sock = accept(listener, NULL, NULL);
 	if (sock < 0 || send(sock, refusal, sizeof *refusal, MSG_NOSIGNAL) != sizeof *refusal)
 		bail_out("nobody connects again");
 	close(sock);
+	error = receive(&a);
+	return poll(&p, 1, 0) ? -EEXIST : error;
+}
+
+/* How long a connect takes, in milliseconds, that nobody listens for. It must fail with -ECONNREFUSED. */
+static uint64_t refused_after(const char *path)
+{
+	uint64_t began = now_ms(CLOCK_MONOTONIC);
+
+	return connected(path) == -ECONNREFUSED ? now_ms(CLOCK_MONOTONIC) - began : 0;
+}
+
+/* A server at whose socket nobody listens at first, as at that of a broker whose successor is about to come. */
+static int served_late(const char *path, const struct wire_message *refusal)
+{
+	int sock, listener = server_bind(path);
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+
+	connect_to(path);
+	usleep(20000); /* for an attempt that finds nobody */
+	if (listen(listener, 8))
+		bail_out("no server listens");
+	if (!SOON(poll(&p, 1, 0) || puppet_answered(&a)))
+		bail_out("no connection, and no answer of the client");
+	sock = p.revents ? accept(listener, NULL, NULL) : -1;
+	if (sock >= 0 && send(sock, refusal, sizeof *refusal, MSG_NOSIGNAL) != sizeof *refusal)
+		bail_out("the refusal cannot be sent");
+	close(sock);
+	close(listener);
+	unlink(path);
 	return receive(&a);
+}
+
+/* The same, again if this test was stopped for so long that the client has ended its attempts. */
+static int served_late_at_last(const char *path, const struct wire_message *refusal)
+{
+	int error = -ECONNREFUSED;
+
+	for (int tries = 0; tries < 5 && error == -ECONNREFUSED; tries++)
+		error = served_late(path, refusal);
+	return error;
 }
 
 static void *hang_up(void *listener)
@@ -125,6 +196,7 @@ static int served_nothing(int listener, const char *path)
 
 static void test_false_broker(void)
 {
+	static const char *const greetings[] = { "at once", "after its CHALLENGE", "after the HELLO" };
 	char directory[] = "/tmp/gpubroker-bad-XXXXXX", path[40];
 	struct wire_message message;
 	int listener;
@@ -153,8 +225,10 @@ static void test_false_broker(void)
 	wire_refuse(&message, 0, -EPERM, "nobody is wanted here today");
 	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "wanted here"),
 	      "a server that refuses: EPROTO and its own error message");
-	POINT(served_again(listener, path, &message) == -EPROTO && strstr(a.last.text, "wanted here"),
-	      "a server that hangs up once, as one that is replaced: the connect is made again");
+	for (enum greeting end = GREETING_NONE; end <= GREETING_SAID_HELLO; end++)
+		POINT(served_again(listener, path, end, &message) == -EPROTO && strstr(a.last.text, "wanted here"),
+		      "a server that hangs up %s, as one that is replaced: the connect is made again, and refused once",
+		      greetings[end]);
 	chmod(directory, 0777);
 	POINT(connected(path) == -EPERM, "a socket in a directory that others may write: EPERM");
 	chmod(directory, 0770);
@@ -162,6 +236,11 @@ static void test_false_broker(void)
 	chmod(directory, 0700);
 	POINT(served_nothing(listener, path) == -ECONNRESET, "a server that hangs up: ECONNRESET");
 	close(listener);
+	POINT(refused_after(path) >= 1000 && strstr(a.last.text, "no broker answers"),
+	      "a socket at which nobody listens: ECONNREFUSED, after a second");
+	unlink(path);
+	POINT(served_late_at_last(path, &message) == -EPROTO && strstr(a.last.text, "wanted here"),
+	      "one at which a server listens in a moment: the connect is made again");
 	unlink(path);
 	rmdir(directory);
 	puppet_kill(&a);

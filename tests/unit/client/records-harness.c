@@ -117,6 +117,10 @@ int teardown(void **state)
 	struct record *next;
 
 	(void)state;
+	mappings_forget(client);
+	client->mappings = client->wanted = NULL;
+	client->due = NULL;
+	client->mapping_count = 0;
 	for (; client->records.all; client->records.all = next) {
 		next = client->records.all->next;
 		free(client->records.all);

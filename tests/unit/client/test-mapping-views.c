@@ -368,6 +368,20 @@ static void test_a_chunk_that_comes_again_replaces_the_first(void **state)
 	assert_int_equal(mapping_extend(client, mapping, &grant), 0);
 	assert_int_equal(size_of(mapping, VIEW_READ), 3 * SPAN);
 	closes(mapping);
+	/* unless this process had no descriptor left for the second */
+	grant = grant_of(3, GPUB_READ, 0);
+	brings(&grant, 1);
+	first = client->chunks.chunk[1].file.fd;
+	fd = -EMFILE;
+	chunks_keep(&client->chunks, &memory, &fd);
+	assert_true(client->chunks.count == 2 && client->chunks.chunk[1].file.fd == first);
+	/* but had none for the first, and one for the second */
+	owned_fd_close(&client->chunks.chunk[1].file);
+	client->chunks.chunk[1].file.fd = -EMFILE;
+	fd = dup(STDIN_FILENO);
+	chunks_keep(&client->chunks, &memory, &fd);
+	assert_true(fd == -1 && client->chunks.count == 2 && client->chunks.chunk[1].file.fd >= 0);
+	chunks_drop(&client->chunks);
 	/* also the last of as many as there can be: the others stay */
 	grant = grant_of(EXPORT_CHUNKS_MAX, GPUB_READ, 0);
 	brings(&grant, 0);

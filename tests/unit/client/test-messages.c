@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-messages.c - a GRANT that comes again, as from the successor of a broker that ended: nothing is opened twice,
- * and no mapping that this process has is reported as closed. And a GRANT that comes late, or to a record without idle
- * slots, or whose memory cannot be opened. The broker is the other end of a socket pair.
+ * test-messages.c - messages that come again, as from the successor of a broker that ended, in each state of what they
+ * are about: nothing is opened twice, no mapping that this process has is reported as closed, and no descriptor is
+ * left. And a GRANT that comes late, or to a record without idle slots, or whose memory cannot be opened. The broker is
+ * the other end of a socket pair.
  */
 #include "records-harness.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <utlist.h>
 
 #include "client/messages.h"
 #include "client/receiver.h"
@@ -112,6 +116,75 @@ static void invariant_2_a_grant_that_comes_again_closes_nothing(void **state)
 	assert_null(mapping_find(client, OTHER));
 }
 
+static void grant_again(uint64_t mapping)
+{
+	struct wire_message message = grant_of(77, mapping);
+
+	assert_true(messages_handle(client, &message, -1));
+}
+
+/* The broker counts the second CLOSED and ignores it, because no other mapping ever has this id. */
+static void invariant_2_a_grant_that_comes_again_after_the_close(void **state)
+{
+	(void)state;
+	assert_int_equal(close_now(false), 0);
+	expect_closed(MAPPING);
+	grant_again(MAPPING);
+	expect_closed(MAPPING);
+	expect_closed(0);
+}
+
+static int close_beside_a_grant(int ordinal, void *base)
+{
+	(void)ordinal;
+	(void)base;
+	grant_again(MAPPING);
+	expect_closed(0);
+	return fake_close_error;
+}
+
+static void close_with_a_grant(void)
+{
+	static struct device closing;
+
+	closing = fake;
+	closing.close = close_beside_a_grant;
+	client->device = &closing;
+	assert_int_equal(close_now(false), fake_close_error);
+}
+
+static void invariant_2_a_grant_that_comes_again_during_the_close(void **state)
+{
+	(void)state;
+	close_with_a_grant();
+	expect_closed(MAPPING);
+	expect_closed(0);
+}
+
+/* The memory stays mapped until the process ends, so the broker must never get its CLOSED. */
+static void invariant_2_a_grant_that_comes_again_after_a_close_that_failed(void **state)
+{
+	(void)state;
+	fake_close_error = -EIO;
+	close_with_a_grant();
+	grant_again(MAPPING);
+	expect_closed(0);
+	assert_true(mapping_find(client, MAPPING)->leaked);
+}
+
+static void invariant_2_a_grant_that_comes_again_during_a_disconnect(void **state)
+{
+	(void)state;
+	client->leaving = true;
+	grant_again(MAPPING);
+	expect_closed(0);
+	grant_again(OTHER);
+	expect_closed(OTHER);
+	grant_again(OTHER);
+	expect_closed(OTHER);
+	expect_closed(0);
+}
+
 /* A record that waits for the answer to an acquire of "b". *request: number of the acquire. */
 static struct record *waiting_record(struct waiter *waiter, uint64_t *request)
 {
@@ -126,6 +199,59 @@ static struct record *waiting_record(struct waiter *waiter, uint64_t *request)
 	pthread_mutex_unlock(&client->lock);
 	*request = message.request;
 	return waiting;
+}
+
+/* The acquire's time was over. A grant under a mapping that is here needs no answer: it ends with the mapping. */
+static void invariant_2_a_grant_behind_a_refusal(void **state)
+{
+	struct wire_message message;
+	struct waiter waiter;
+	uint64_t request;
+	struct record *waiting = waiting_record(&waiter, &request);
+
+	(void)state;
+	wire_refuse(&message, request, -ETIMEDOUT, "no buffer appeared");
+	for (int twice = 0; twice < 2; twice++)
+		assert_true(messages_handle(client, &message, -1));
+	assert_true(waiter.done && waiter.error == -ETIMEDOUT);
+	message = grant_of(request, OTHER);
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(OTHER);
+	message = grant_of(request, MAPPING);
+	message.grant.place = WIRE_NO_HANDLE;
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(0);
+	assert_int_equal(RECORD_STATE(atomic_load(&waiting->state)), RECORD_NONE);
+}
+
+static void test_a_grant_under_a_mapping_that_is_here_comes_again(void **state)
+{
+	struct wire_message message;
+	struct waiter waiter;
+	uint64_t request;
+	struct record *waiting = waiting_record(&waiter, &request), *in;
+	unsigned records;
+
+	(void)state;
+	message = grant_of(request, MAPPING);
+	message.grant.place = WIRE_NO_HANDLE;
+	for (int twice = 0; twice < 2; twice++) {
+		assert_true(messages_handle(client, &message, -1));
+		expect_closed(0);
+		assert_int_equal(RECORD_STATE(atomic_load(&waiting->state)), RECORD_OPEN);
+		DL_COUNT2(record->mapping->records, in, records, mapping_next);
+		assert_int_equal(records, 2);
+	}
+	/* and once more, when the process does not use the buffer any more, or has closed the mapping */
+	pthread_mutex_lock(&client->lock);
+	record_release(client, waiting, 0, NULL);
+	pthread_mutex_unlock(&client->lock);
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(0);
+	assert_int_equal(RECORD_STATE(atomic_load(&waiting->state)), RECORD_NONE);
+	message.grant.mapping = OTHER;
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(0);
 }
 
 /* The harness's device has no open(): an attempt would crash. */
@@ -313,12 +439,131 @@ static void test_a_second_answer_is_dropped(void **state)
 	expect_closed(0);
 }
 
+/* ---- other messages that come again ---- */
+
+static bool is_closed(int fd)
+{
+	return fcntl(fd, F_GETFD) < 0;
+}
+
+/* Whether the client does not take the descriptor for its own that comes with the message. */
+static bool closes_descriptor(const struct wire_message *message)
+{
+	int fd = dup(STDIN_FILENO);
+
+	assert_true(messages_handle(client, message, fd));
+	return is_closed(fd);
+}
+
+static bool is_of_session(const struct wire_row *row)
+{
+	return row->sender == WIRE_BROKER && strcmp(row->name, "CHALLENGE") && strcmp(row->name, "WELCOME") &&
+	       strcmp(row->name, "LEFT");
+}
+
+/* That of a MEMORY is kept for the GRANT. */
+static void test_what_nobody_waits_for_leaves_no_descriptor(void **state)
+{
+	struct wire_message message;
+
+	(void)state;
+	for (unsigned type = 1; type < WIRE_TYPES; type++) {
+		if (!is_of_session(wire_row(type)) || type == WIRE_MEMORY)
+			continue;
+		wire_init(&message, (enum wire_type)type, 77);
+		message.grant.place = WIRE_NO_HANDLE;
+		assert_true(closes_descriptor(&message) && closes_descriptor(&message));
+	}
+	assert_int_equal(RECORD_STATE(atomic_load(&record->state)), RECORD_OPEN);
+}
+
+/* Each message that answers a call: the first one is the call's, with its descriptor; the second one nobody's. */
+static void test_a_call_takes_one_answer(void **state)
+{
+	static const enum wire_type answers[] = { WIRE_DONE, WIRE_INFO, WIRE_TICKET, WIRE_VIEW, WIRE_REFUSED };
+	struct wire_message message, second;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+		struct call call = { .number = 77, .fd = -1, .file = -1 };
+		int fd = dup(STDIN_FILENO);
+
+		record->request = 0;
+		client->calls = &call;
+		wire_init(&message, answers[i], 77);
+		second = message;
+		second.bytes[0] = 1;
+		assert_true(messages_handle(client, &message, fd));
+		assert_true(call.done && call.fd == fd && !is_closed(fd));
+		assert_true(closes_descriptor(&second));
+		assert_true(call.fd == fd && !is_closed(fd));
+		assert_memory_equal(&call.reply, &message, sizeof message);
+		close(fd);
+		client->calls = NULL;
+	}
+}
+
+static void test_a_notice_that_comes_again_changes_nothing(void **state)
+{
+	struct mapping *mapping = record->mapping, *wanted;
+	struct record *due;
+	struct wire_message message;
+	unsigned count;
+
+	(void)state;
+	mapping->opened.exported = EXPORT_VMM; /* such a mapping is listed when it is wanted */
+	for (int twice = 0; twice < 2; twice++) {
+		wire_init(&message, WIRE_NOTICE, 0);
+		message.grant_id = (struct wire_grant_id){ .mapping = MAPPING, .serial = SERIAL };
+		assert_true(messages_handle(client, &message, -1));
+		DL_COUNT2(client->due, due, count, due_next);
+		assert_true(record->unlinked && count == 1);
+		message.grant_id.serial = 0;
+		assert_true(messages_handle(client, &message, -1));
+		DL_COUNT2(client->wanted, wanted, count, wanted_next);
+		assert_true(mapping->wanted && count == 1);
+	}
+	mapping->opened.exported = EXPORT_IPC;
+	DL_DELETE2(client->wanted, mapping, wanted_prev, wanted_next);
+	assert_int_equal(close_now(false), 0);
+	expect_closed(MAPPING);
+	assert_true(messages_handle(client, &message, -1));
+	expect_closed(0);
+	assert_null(client->due);
+}
+
+/* Its broker takes two answers: broker/request/inquiry.h. */
+static void test_an_inquiry_that_comes_again_is_answered_again(void **state)
+{
+	struct wire_message message, answer;
+	struct socket_extra extra;
+
+	(void)state;
+	wire_init(&message, WIRE_INQUIRE, 0);
+	for (int twice = 0; twice < 2; twice++) {
+		assert_true(messages_handle(client, &message, -1));
+		assert_int_equal(socket_receive(broker, &answer, &extra, false, MSG_DONTWAIT), 0);
+		assert_true(answer.type == WIRE_WAITS && !answer.waits.count && !answer.waits.more);
+		expect_closed(0);
+	}
+}
+
 #define CONNECTED(name) cmocka_unit_test_setup_teardown(name, connected, disconnected)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CONNECTED(invariant_2_a_grant_that_comes_again_closes_nothing),
+		CONNECTED(invariant_2_a_grant_that_comes_again_after_the_close),
+		CONNECTED(invariant_2_a_grant_that_comes_again_during_the_close),
+		CONNECTED(invariant_2_a_grant_that_comes_again_after_a_close_that_failed),
+		CONNECTED(invariant_2_a_grant_that_comes_again_during_a_disconnect),
+		CONNECTED(invariant_2_a_grant_behind_a_refusal),
+		CONNECTED(test_a_grant_under_a_mapping_that_is_here_comes_again),
+		CONNECTED(test_what_nobody_waits_for_leaves_no_descriptor),
+		CONNECTED(test_a_call_takes_one_answer),
+		CONNECTED(test_a_notice_that_comes_again_changes_nothing),
+		CONNECTED(test_an_inquiry_that_comes_again_is_answered_again),
 		CONNECTED(invariant_2_a_grant_of_a_mapping_that_is_here_opens_nothing),
 		CONNECTED(invariant_2_memory_that_comes_again_is_dropped),
 		CONNECTED(test_a_second_answer_is_dropped),
