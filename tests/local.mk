@@ -154,6 +154,7 @@ test_programs = \
 	tests/integration/damaged \
 	tests/integration/death \
 	tests/integration/disconnect \
+	tests/integration/doubled \
 	tests/integration/drain \
 	tests/integration/exporter-http \
 	tests/integration/false-brokers \
@@ -453,6 +454,7 @@ tests_integration_closes_SOURCES = tests/integration/closes.c $(harness)
 tests_integration_damaged_SOURCES = tests/integration/damaged.c $(harness)
 tests_integration_death_SOURCES = tests/integration/death.c $(harness) $(weather)
 tests_integration_disconnect_SOURCES = tests/integration/disconnect.c $(harness)
+tests_integration_doubled_SOURCES = tests/integration/doubled.c tests/integration/doubler.c tests/integration/doubler.h $(harness)
 tests_integration_drain_SOURCES = tests/integration/drain.c $(harness)
 tests_integration_false_brokers_SOURCES = tests/integration/false-brokers.c $(refusals)
 tests_integration_fork_SOURCES = tests/integration/fork.c $(denials) $(harness)
