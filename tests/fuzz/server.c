@@ -27,6 +27,7 @@
 #define MESSAGES_MAX 200    /* that are answered */
 #define PATIENCE_MS  3      /* for the client's next message */
 #define SESSION      7
+#define TWICE        0x60   /* bits of a byte that says how to answer: each message of the answer is sent twice */
 
 static char directory[40], object_name[HOST_NAME_SIZE];
 static int listener;
@@ -45,6 +46,7 @@ static struct {
 	struct wire_grant   granted;
 	uint64_t            next_mapping, next_serial;
 	int                 page; /* the last timeline's */
+	bool                twice; /* each message is sent twice, as by a broker and its successor */
 	atomic_bool         over; /* the client has ended */
 } now;
 
@@ -52,7 +54,8 @@ static struct {
 
 static void send_message(const struct wire_message *message, int fd)
 {
-	socket_send(now.sock, message, fd, MSG_DONTWAIT);
+	for (int times = now.twice ? 2 : 1; times > 0; times--)
+		socket_send(now.sock, message, fd, MSG_DONTWAIT);
 }
 
 static void send_bytes(const struct wire_message *message, size_t length)
@@ -363,6 +366,7 @@ static void answer(uint8_t how)
 	static const int errors[] = { -ENOENT, -EAGAIN, -ENOMEM, -ETIMEDOUT, -ECONNRESET, -ESTALE, -1000000,
 				      INT32_MIN };
 
+	now.twice = (how & TWICE) == TWICE;
 	switch (how % 16) {
 	case 1:
 		return send_refused(errors[input_below(&now.script, 8)]);
