@@ -508,6 +508,7 @@ static void say_unsupported(void)
 int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 {
 	struct device_handle handle = { { 0 } };
+	uint64_t size = mapping->size; /* a growth may change it once client->lock is released */
 	bool views = mapping_export(mapping)->views;
 	int error = views ? 0 : grant_unseal(client, &mapping->opened, &handle);
 
@@ -516,7 +517,7 @@ int mapping_sync(struct gpub_client *client, struct mapping *mapping)
 	/* if the epoch is over, there is nothing to wait for: a reset has ended all queued work */
 	if (!error && device_call_begin(client, mapping->ordinal, mapping->epoch)) {
 		TRACE("sync");
-		error = client->device->sync(mapping->ordinal, views ? NULL : &handle, mapping->size);
+		error = client->device->sync(mapping->ordinal, views ? NULL : &handle, size);
 		device_call_end(client, mapping->ordinal);
 		if (error == -ENOTSUP)
 			say_unsupported();
