@@ -10,7 +10,9 @@ broker_libbrokercore_la_SOURCES = \
 	broker/core/broker.c broker/core/broker.h \
 	broker/core/control.c broker/core/control.h \
 	broker/core/devices.c broker/core/devices.h \
+	broker/core/load.c broker/core/load.h \
 	broker/core/names.c broker/core/names.h \
+	broker/core/note.c broker/core/note.h \
 	broker/core/signals.c broker/core/signals.h \
 	broker/daemon/configuration.c broker/daemon/configuration.h \
 	broker/base/context.h \
@@ -40,16 +42,20 @@ broker_libbrokercore_la_SOURCES = \
 	broker/status/leftovers.c broker/status/leftovers.h \
 	broker/base/histograms.c broker/base/histograms.h \
 	broker/base/log.c broker/base/log.h \
+	broker/ledger/ledger.c broker/ledger/ledger.h \
 	broker/request/manage.c broker/request/manage.h \
 	broker/registry/marks.c broker/registry/marks.h \
 	broker/daemon/notify.c broker/daemon/notify.h \
 	broker/base/option-table.c broker/base/option-table.h \
 	broker/base/process-start.c broker/base/process-start.h \
 	broker/session/outbox.c broker/session/outbox.h \
+	broker/session/restore.c broker/session/restore.h \
 	broker/registry/notices.c broker/registry/notices.h \
 	broker/registry/objects.h \
+	broker/registry/records.h \
 	broker/registry/places.c broker/registry/places.h \
 	broker/memory/allocation.c broker/memory/allocation.h \
+	broker/memory/restore.c broker/memory/restore.h \
 	broker/owner/order.h broker/owner/owner.c broker/owner/owner.h \
 	broker/owner/packet.c broker/owner/packet.h \
 	broker/owner/parent.c broker/owner/parent.h \

@@ -39,7 +39,9 @@ unit_tests = \
 	tests/unit/broker/test-histograms \
 	tests/unit/broker/test-identity \
 	tests/unit/broker/test-inquiry \
-	tests/unit/broker/test-leftovers \
+	tests/unit/broker/test-load \
+	tests/unit/broker/test-load-random \
+	tests/unit/broker/test-ledger tests/unit/broker/test-leftovers \
 	tests/unit/broker/test-lookup \
 	tests/unit/broker/test-journal \
 	tests/unit/broker/test-log \
@@ -351,6 +353,13 @@ tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_devices_SOURCES = tests/unit/broker/test-devices.c $(session_harness)
 tests_unit_broker_test_dispatch_SOURCES = tests/unit/broker/test-dispatch.c $(session_harness)
+successor = tests/unit/broker/successor.c tests/unit/broker/successor.h $(session_harness)
+successor_ldflags = $(AM_LDFLAGS) -Wl,--wrap=identity_of_peer
+tests_unit_broker_test_load_SOURCES = tests/unit/broker/test-load.c $(failing) $(successor)
+tests_unit_broker_test_load_LDFLAGS = $(failing_ldflags) \
+	-Wl,--wrap=identity_of_peer,--wrap=ledger_put,--wrap=ledger_free
+tests_unit_broker_test_load_random_SOURCES = tests/unit/broker/test-load-random.c $(successor)
+tests_unit_broker_test_load_random_LDFLAGS = $(successor_ldflags)
 tests_unit_broker_test_lookup_SOURCES = tests/unit/broker/test-lookup.c $(session_harness)
 waiting_harness = tests/unit/broker/waiting-harness.c tests/unit/broker/waiting-harness.h
 tests_unit_broker_test_drains_SOURCES = tests/unit/broker/test-drains.c $(waiting_harness)

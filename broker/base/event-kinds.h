@@ -109,7 +109,10 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	  "the process that owned the device memory (%o) has ended; buffers that lost their names: %d")              \
 	X(OWNER_STARTED, "owner-started", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_CAUSE, "%e")                        \
 	X(UNLINK_ORPHAN, "unlink-orphan", EVENT_OF_USERS, LOG_NORMAL, 20, SUBJECT_NAME,                              \
-	  "%n was unlinked because the process that owned its memory has ended")
+	  "%n was unlinked because the process that owned its memory has ended")                                     \
+	X(LEDGER_DAMAGED, "ledger-damaged", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_CAUSE,                            \
+	  "%d records of the broker before this one are damaged: no memory is freed until the processes that were "  \
+	  "connected to it have ended (%e)")
 
 enum event_kind {
 #define EVENT_ID(id, name, part, level, lines, subject, text) EVENT_##id,

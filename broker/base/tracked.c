@@ -2,15 +2,20 @@
 /* tracked.c - see tracked.h */
 #include "tracked.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/error.h"
 
 void tracking_deinit(struct tracking *tracking)
 {
 	free(tracking->at);
-	free(tracking->pending);
-	free(tracking->changed);
 	free(tracking->freed);
+	for (unsigned sink = 0; sink < SINKS; sink++) {
+		free(tracking->changes[sink].pending);
+		free(tracking->changes[sink].slot);
+	}
 	memset(tracking, 0, sizeof *tracking);
 }
 
@@ -23,40 +28,70 @@ static bool grow(void *array, size_t count, size_t size)
 	return grown;
 }
 
-static bool slot_new(struct tracking *tracking)
+static bool changes_grow(struct tracking_changes *changes, uint32_t from, uint32_t room)
+{
+	if (!grow(&changes->pending, room / 64, sizeof *changes->pending) ||
+	    !grow(&changes->slot, room, sizeof *changes->slot))
+		return false;
+	memset(changes->pending + from / 64, 0, (room - from) / 8);
+	return true;
+}
+
+/* Doubles the arrays. Returns false if there is no memory, or there are as many slots as there may be. */
+static bool room_double(struct tracking *tracking)
 {
 	uint32_t room = tracking->room ? 2 * tracking->room : 64;
 
-	if (tracking->slots == TRACKED_MAX)
+	if (room > TRACKED_MAX || (tracking->reserve && tracking->reserve(tracking->context, room)) ||
+	    !grow(&tracking->at, room, sizeof *tracking->at) ||
+	    !grow(&tracking->freed, room, sizeof *tracking->freed))
 		return false;
-	if (tracking->slots == tracking->room) {
-		if (!grow(&tracking->at, room, sizeof *tracking->at) ||
-		    !grow(&tracking->pending, room / 64, sizeof *tracking->pending) ||
-		    !grow(&tracking->changed, room, sizeof *tracking->changed) ||
-		    !grow(&tracking->freed, room, sizeof *tracking->freed))
+	for (unsigned sink = 0; sink < SINKS; sink++)
+		if (!changes_grow(&tracking->changes[sink], tracking->room, room))
 			return false;
-		memset(tracking->pending + tracking->room / 64, 0, (room - tracking->room) / 8);
-		tracking->room = room;
-	}
+	tracking->room = room;
+	return true;
+}
+
+static bool slot_new(struct tracking *tracking)
+{
+	if (tracking->slots == tracking->room && !room_double(tracking))
+		return false;
 	tracking->freed[tracking->freed_count++] = tracking->slots++;
 	return true;
 }
 
-void tracking_put(struct tracking *tracking, uint32_t slot)
+int tracking_reserve(struct tracking *tracking, unsigned count)
 {
-	uint64_t bit = 1ull << slot % 64;
-
-	if (tracking->pending[slot / 64] & bit)
-		return;
-	tracking->pending[slot / 64] |= bit;
-	tracking->changed[tracking->changed_count++] = slot;
+	while (tracking && tracking->room - tracking->slots < count)
+		if (!room_double(tracking))
+			return error_set(-ENOMEM, "the broker is out of memory");
+	return 0;
 }
 
-uint32_t tracking_take(struct tracking *tracking)
+void tracking_put(struct tracking *tracking, enum tracking_sink sink, uint32_t slot)
 {
-	uint32_t slot = tracking->changed[--tracking->changed_count];
+	struct tracking_changes *changes = &tracking->changes[sink];
+	uint64_t bit = 1ull << slot % 64;
 
-	tracking->pending[slot / 64] &= ~(1ull << slot % 64);
+	if (changes->pending[slot / 64] & bit)
+		return;
+	changes->pending[slot / 64] |= bit;
+	changes->slot[changes->count++] = slot;
+}
+
+static void put_in_all(struct tracking *tracking, uint32_t slot)
+{
+	for (unsigned sink = 0; sink < SINKS; sink++)
+		tracking_put(tracking, sink, slot);
+}
+
+uint32_t tracking_take(struct tracking *tracking, enum tracking_sink sink)
+{
+	struct tracking_changes *changes = &tracking->changes[sink];
+	uint32_t slot = changes->slot[--changes->count];
+
+	changes->pending[slot / 64] &= ~(1ull << slot % 64);
 	return slot;
 }
 
@@ -83,13 +118,13 @@ void tracked_begin(struct tracking *tracking, struct tracked *tracked, enum trac
 	tracking->at[slot] = tracked;
 	tracked->number = (slot + 1) & 0xffffff;
 	tracked->type = (uint8_t)type;
-	tracking_put(tracking, slot);
+	put_in_all(tracking, slot);
 }
 
 void tracked_changed(struct tracking *tracking, const struct tracked *tracked)
 {
 	if (tracked->number)
-		tracking_put(tracking, tracked->number - 1);
+		put_in_all(tracking, tracked->number - 1);
 }
 
 void tracked_end(struct tracking *tracking, struct tracked *tracked)
@@ -98,7 +133,7 @@ void tracked_end(struct tracking *tracking, struct tracked *tracked)
 		return;
 	tracking->at[tracked->number - 1] = NULL;
 	tracking->freed[tracking->freed_count++] = tracked->number - 1;
-	tracking_put(tracking, tracked->number - 1);
+	put_in_all(tracking, tracked->number - 1);
 	memset(tracked, 0, sizeof *tracked);
 	while (tracking->slots && !tracking->at[tracking->slots - 1])
 		tracking->slots--;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tracked.h - the slots of the status file: says which object has which slot, and which slots are to be written again
- * because their object began, changed or ended.
+ * tracked.h - the slots of the status file and of the ledger: says which object has which slot, and which slots are to
+ * be written again because their object began, changed or ended.
  *
- * Owns the slots. An object takes a slot when it begins and frees the slot when it ends. Marking a change takes
- * constant time and cannot fail. Knows neither the objects nor their records: status/ writes the records, and the code
- * that changes an object calls tracked_changed().
+ * Owns the slots, and a list of changed slots for each of the two. An object takes a slot when it begins and frees the
+ * slot when it ends. Marking a change takes constant time and cannot fail. Knows neither the objects nor their records:
+ * the code that changes an object calls tracked_changed().
  */
 #ifndef GPUB_TRACKED_H
 #define GPUB_TRACKED_H
@@ -30,6 +30,9 @@ enum tracked_type {
 	TRACKED_HISTOGRAM,
 	TRACKED_JOB, /* the launcher's job that the broker belongs to */
 	TRACKED_OWNER, /* the process that owns the device memory; stands behind the address, in no slot of its own */
+	TRACKED_ALLOCATION, /* in the ledger alone, as the next two are */
+	TRACKED_CLEANING,   /* a range of an allocation that is being zeroed for another buffer */
+	TRACKED_TICKET,     /* a ticket that can be redeemed once */
 	TRACKED_TYPES
 };
 
@@ -42,18 +45,39 @@ struct tracked {
 	uint32_t type : 8;    /* a value of enum tracked_type */
 };
 
+/* Who writes the records of changed objects. */
+enum tracking_sink { SINK_STATUS, SINK_LEDGER, SINKS };
+
+/* The slots whose records one sink has to write. */
+struct tracking_changes {
+	uint64_t *pending; /* a bit for each slot; 1: the slot is in `slot` */
+	uint32_t *slot;    /* stack of the changed slots */
+	uint32_t  count;   /* number of the changed slots */
+};
+
 /* The slots and their objects. All zeroes at the beginning. */
 struct tracking {
 	struct tracked **at;      /* the object in each slot; NULL: the slot is free */
-	uint64_t        *pending; /* a bit for each slot; 1: the slot is in the list `changed` */
-	uint32_t        *changed; /* list of the slots that are to be written */
 	uint32_t        *freed;   /* stack of free slots; entries from `slots` on are ignored */
-	uint32_t         changed_count, freed_count;
-	uint32_t         room;  /* number of entries that each of the four arrays has memory for */
+	uint32_t         freed_count;
+	uint32_t         room;  /* number of entries that each array has memory for */
 	uint32_t         slots; /* number of slots in use: one more than the index of the last slot with an object */
+	struct tracking_changes changes[SINKS];
+	/*
+	 * Makes room for the records of so many slots; returns 0 or a negative errno with the error message set. NULL:
+	 * no sink needs that.
+	 */
+	int (*reserve)(void *context, uint32_t slots);
+	void *context; /* first argument of reserve() */
 };
 
 void tracking_deinit(struct tracking *tracking);
+
+/*
+ * Makes sure that the next `count` calls of tracked_begin() find a slot. Called before an object without a record could
+ * do harm. Returns 0, also if tracking is NULL; or -ENOMEM with the error message set.
+ */
+int tracking_reserve(struct tracking *tracking, unsigned count);
 
 /*
  * Gives a new object a slot, and marks the slot to be written. Does nothing if tracking is NULL, or if there is no
@@ -67,10 +91,10 @@ void tracked_changed(struct tracking *tracking, const struct tracked *tracked);
 /* Frees the slot of an object that is about to be freed, and marks the slot to be written as free. */
 void tracked_end(struct tracking *tracking, struct tracked *tracked);
 
-/* Removes one slot from the list of changed slots and returns it. The list must not be empty. */
-uint32_t tracking_take(struct tracking *tracking);
+/* Removes the slot that changed last from the sink's changed slots and returns it. There must be one. */
+uint32_t tracking_take(struct tracking *tracking, enum tracking_sink sink);
 
-/* Adds a slot to the list of changed slots, unless the slot is in the list already. */
-void tracking_put(struct tracking *tracking, uint32_t slot);
+/* Adds a slot to the sink's changed slots. Does nothing if it is one. */
+void tracking_put(struct tracking *tracking, enum tracking_sink sink, uint32_t slot);
 
 #endif

@@ -280,6 +280,7 @@ static int memory_begin(struct broker *broker)
 	memory_init(broker->memory, broker->accounting, &orders);
 	broker->memory->exported = broker->config->exported;
 	broker->memory->descriptors = broker->device->descriptors;
+	broker->memory->tracking = broker->tracking;
 	return addresses_init(&broker->memory->addresses, randombytes_random());
 }
 

@@ -80,7 +80,8 @@ int addresses_init(struct addresses *addresses, uint32_t random)
 {
 	const uint64_t largest = 1ull << ADDRESSES_MOST, count = (ADDRESSES_END - ADDRESSES_BEGIN) / largest;
 
-	*addresses = (struct addresses){ .mask = random * ADDRESSES_ALIGN & (largest - 1) &
+	*addresses = (struct addresses){ .random = random,
+					 .mask = random * ADDRESSES_ALIGN & (largest - 1) &
 						 ~((1ull << ADDRESSES_LEAST) - 1) };
 	for (uint64_t i = 0; i < count; i++)
 		if (!range_new(addresses, (random + i) % count * largest, ADDRESSES_MOST)) {
@@ -118,6 +119,50 @@ uint64_t addresses_take(struct addresses *addresses, uint64_t size)
 	offset = range->offset;
 	free(range);
 	return ADDRESSES_BEGIN + masked(addresses, offset, exponent) + ADDRESSES_ALIGN;
+}
+
+/* Returns the free range that has the offset and is no smaller than 1 << exponent. NULL: there is none. */
+static struct free_range *range_around(const struct addresses *addresses, uint64_t offset, unsigned exponent)
+{
+	struct free_range *range = NULL;
+
+	for (; exponent <= ADDRESSES_MOST; exponent++) {
+		offset &= ~((1ull << exponent) - 1);
+		HASH_FIND(hh, addresses->by_offset, &offset, sizeof offset, range);
+		if (range && range->exponent >= exponent)
+			break;
+		range = NULL;
+	}
+	return range;
+}
+
+int addresses_claim(struct addresses *addresses, uint64_t address, uint64_t size)
+{
+	unsigned exponent = exponent_of(size);
+	uint64_t offset = masked(addresses, address - ADDRESSES_ALIGN - ADDRESSES_BEGIN, exponent);
+	struct free_range *range;
+
+	if (!address)
+		return 0;
+	range = exponent <= ADDRESSES_MOST && !(offset & ((1ull << exponent) - 1)) ?
+			range_around(addresses, offset, exponent) :
+			NULL;
+	if (!range)
+		return error_set(-EBADMSG, "the ledger has two buffers at address 0x%llx, or no buffer can be there",
+				 (unsigned long long)address);
+	range_take_out(addresses, range);
+	while (range->exponent > exponent) {
+		uint64_t half = 1ull << --range->exponent, other = range->offset + half;
+
+		if (offset >= other) {
+			other = range->offset;
+			range->offset += half;
+		}
+		if (!range_new(addresses, other, range->exponent))
+			return error_set(-ENOMEM, "the broker is out of memory");
+	}
+	free(range);
+	return 0;
 }
 
 /*

@@ -24,6 +24,7 @@
 struct free_range;
 
 struct addresses {
+	uint32_t           random; /* of addresses_init(): another broker with the same one has the same ranges */
 	/* xor-ed into each offset, so that brokers begin at different addresses */
 	uint64_t           mask;
 	/* lists of free ranges, by log2 of their size; the range that was freed last is first */
@@ -43,6 +44,13 @@ int addresses_init(struct addresses *addresses, uint32_t random);
  * enough.
  */
 uint64_t addresses_take(struct addresses *addresses, uint64_t size);
+
+/*
+ * Takes the addresses that addresses_take() returned for this size in a broker that began with the same random number.
+ * Does nothing for the address 0. Returns 0; -EBADMSG: they are taken, or never were; -ENOMEM. The error message is
+ * set.
+ */
+int addresses_claim(struct addresses *addresses, uint64_t address, uint64_t size);
 
 /*
  * Gives back an address that addresses_take() returned for this size, and at which no process maps the buffer any more.

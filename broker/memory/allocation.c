@@ -6,7 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "jobs.h"
+
+void allocation_append(struct allocation *allocation, struct allocation *chunk)
+{
+	DL_APPEND2(allocation->chunks, chunk, chunk_prev, chunk_next);
+	chunk->parent = allocation;
+	chunk->place = ++allocation->chunk_count;
+	allocation->size += chunk->span;
+}
 
 void allocation_made(struct allocation *allocation, struct job *job)
 {
@@ -17,7 +27,7 @@ void allocation_made(struct allocation *allocation, struct job *job)
 	allocation->job = job;
 }
 
-void allocation_adopt(struct allocation *allocation, struct allocation *pooled)
+void allocation_adopt(struct tracking *tracking, struct allocation *allocation, struct allocation *pooled)
 {
 	allocation->memory = pooled->memory;
 	allocation->handle = pooled->handle;
@@ -25,7 +35,7 @@ void allocation_adopt(struct allocation *allocation, struct allocation *pooled)
 	allocation->job = pooled->job;
 	pooled->descriptor = -1;
 	pooled->job = NULL;
-	allocation_free(pooled);
+	allocation_free(tracking, pooled);
 }
 
 void allocation_order_release(struct allocation *allocation, struct job *job)
@@ -33,10 +43,12 @@ void allocation_order_release(struct allocation *allocation, struct job *job)
 	job->order.kind = ORDER_RELEASE;
 	job->descriptor = allocation->descriptor;
 	allocation->descriptor = -1;
+	allocation->releasing = true;
 }
 
-void allocation_free(struct allocation *allocation)
+void allocation_free(struct tracking *tracking, struct allocation *allocation)
 {
+	tracked_end(tracking, &allocation->tracked);
 	if (allocation->descriptor >= 0)
 		close(allocation->descriptor);
 	explicit_bzero(&allocation->handle, sizeof allocation->handle);

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "broker/base/tracked.h"
 #include "broker/users/accounting.h"
 #include "device/device.h"
 #include "slab.h"
@@ -67,7 +68,10 @@ struct allocation {
 	struct allocation   *chunks;      /* list of the chunks, in the order of their addresses */
 	unsigned             chunk_count; /* number of chunks */
 	struct allocation   *chunk_prev, *chunk_next; /* links of a chunk in the list `chunks` of its allocation */
-	uint64_t             memory;      /* number of the memory (owner/order.h); 0: the device has not made it */
+	struct allocation   *parent;      /* the allocation that this is a chunk of; NULL: it is none */
+	unsigned             place;       /* of a chunk: its place among the chunks, from 1; else 0 */
+	/* number of the memory (owner/order.h), from when the owner is ordered to make it; 0: not ordered yet */
+	uint64_t             memory;
 	struct device_handle handle;
 	/*
 	 * descriptor by which clients map the memory, until the RELEASE of the memory is ordered, which has it then;
@@ -89,6 +93,9 @@ struct allocation {
 	bool                 reclaimed;
 	/* the memory ended with the process that owned it: nobody can map it any more, and who maps it reads on */
 	bool                 ended;
+	bool                 releasing;   /* the RELEASE of the memory is ordered */
+	uint32_t             lost;        /* number of ranges that could not be zeroed: they are not used again */
+	struct tracked       tracked;
 	bool                 untold;      /* the allocation is in memory->evicted */
 	struct allocation   *evicted_prev, *evicted_next; /* links in the list memory->evicted */
 
@@ -133,11 +140,14 @@ static inline bool allocation_is_made(const struct allocation *allocation)
 	return allocation->state != ALLOCATION_MAKING;
 }
 
+/* Makes an allocation the last chunk of another one. */
+void allocation_append(struct allocation *allocation, struct allocation *chunk);
+
 /* Gives the allocation the memory that the job has made, and the job itself, which will free the memory. */
 void allocation_made(struct allocation *allocation, struct job *job);
 
-/* Moves the memory of `pooled` to `allocation`, and frees the struct of `pooled`. */
-void allocation_adopt(struct allocation *allocation, struct allocation *pooled);
+/* Moves the memory of `pooled` to `allocation`, and frees the struct of `pooled` as allocation_free() does. */
+void allocation_adopt(struct tracking *tracking, struct allocation *allocation, struct allocation *pooled);
 
 /*
  * Makes the job's order the RELEASE of the memory, and moves the descriptor to the job: the owner gets it with the
@@ -146,9 +156,9 @@ void allocation_adopt(struct allocation *allocation, struct allocation *pooled);
 void allocation_order_release(struct allocation *allocation, struct job *job);
 
 /*
- * Frees the struct, not the device memory: that was never made, was moved or freed before, or stays the owner's until
- * its process ends.
+ * Frees the struct, with its slot in `tracking`, but not the device memory: that was never made, was moved or freed
+ * before, or stays the owner's until its process ends.
  */
-void allocation_free(struct allocation *allocation);
+void allocation_free(struct tracking *tracking, struct allocation *allocation);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "broker/base/round-robin.h"
+#include "broker/base/tracked.h"
 #include "broker/owner/order.h"
 
 /* Whoever submits the job owns it before, and again from done() on; between, the jobs do (jobs.h). */
@@ -15,6 +16,7 @@ struct job {
 	struct outcome       outcome;
 	uint32_t             range;      /* ZERO: number of the range, for done() */
 	uint64_t             serial;     /* ZERO: serial of the buffer that had the range, for done() */
+	struct tracked       tracked;    /* ZERO of a range: what the ledger notes of it */
 	uint64_t             session;    /* GONE: id of the process's session, for done() */
 	void (*done)(struct job *job);   /* called in the loop with the result; owns the job from then on */
 	void                *context, *subject; /* pointers that done() needs */

@@ -152,6 +152,7 @@ static void job_drop(struct jobs *jobs, struct job *job)
 {
 	descriptor_done(job);
 	explicit_bzero(&job->order.handle, sizeof job->order.handle);
+	tracked_end(jobs->tracking, &job->tracked);
 	jobs->pending--;
 	free(job);
 }

@@ -48,6 +48,7 @@ struct jobs {
 	unsigned      lanes;
 	/* event: a timer for orders that the kernel had no memory for; made active, it also lets jobs fail */
 	struct event *again;
+	struct tracking *tracking; /* has what the ledger notes of jobs; NULL: nothing is noted */
 	unsigned      pending;  /* number of submitted jobs whose done() was not called yet */
 	uint64_t      numbers;  /* number of the last order */
 	uint64_t      answered; /* number of orders that owners have answered, but for adoptions */

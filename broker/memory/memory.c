@@ -14,6 +14,12 @@
 
 /* ---- what becomes of an allocation ---- */
 
+/* Notes that what the ledger says of the allocation has changed. */
+static void changed(struct memory *memory, const struct allocation *allocation)
+{
+	tracked_changed(memory->tracking, &allocation->tracked);
+}
+
 /* Keeps new buffers from getting the allocation: takes it out of the slabs with room and out of idle memory. */
 static void withdraw(struct memory *memory, struct allocation *allocation)
 {
@@ -35,6 +41,7 @@ static void keep_or_evict(struct memory *memory, struct allocation *allocation)
 		return;
 	}
 	allocation->state = ALLOCATION_IDLE;
+	changed(memory, allocation);
 	spare_enter(&memory->usages, allocation->usage, &allocation->spare, SPARE_IDLE, allocation->span);
 }
 
@@ -45,6 +52,7 @@ static void keep_or_evict(struct memory *memory, struct allocation *allocation)
 static void release(struct memory *memory, struct allocation *allocation)
 {
 	allocation->state = ALLOCATION_FREEING;
+	changed(memory, allocation);
 	allocation->usage->made -= allocation->span;
 	memory->orders.release(memory->orders.context, allocation);
 }
@@ -56,6 +64,8 @@ static void release(struct memory *memory, struct allocation *allocation)
 static void chunk_release(struct memory *memory, struct allocation *allocation, struct allocation *chunk)
 {
 	DL_DELETE2(allocation->chunks, chunk, chunk_prev, chunk_next);
+	chunk->parent = NULL;
+	chunk->place = 0;
 	allocation->chunk_count--;
 	allocation->size -= chunk->span;
 	release(memory, chunk);
@@ -66,6 +76,8 @@ void memory_decide_free(struct memory *memory, struct allocation *allocation)
 	/* a buffer of the allocation can be acquired, or a session maps the allocation */
 	bool in_reach = allocation->named || allocation->open;
 
+	if (memory->doubted)
+		return;
 	if (in_reach && allocation->state == ALLOCATION_IN_USE && !allocation->buffers && !allocation->busy)
 		keep_or_evict(memory, allocation);
 	if (in_reach || allocation->state == ALLOCATION_FREEING)
@@ -79,13 +91,19 @@ void memory_decide_free(struct memory *memory, struct allocation *allocation)
 	release(memory, allocation);
 }
 
+void memory_evict_again(struct memory *memory, struct allocation *allocation)
+{
+	allocation->untold = true;
+	DL_APPEND2(memory->evicted, allocation, evicted_prev, evicted_next);
+}
+
 void memory_evict(struct memory *memory, struct allocation *allocation)
 {
 	withdraw(memory, allocation);
 	allocation->slab.closed = true;
 	allocation->state = ALLOCATION_EVICTED;
-	allocation->untold = true;
-	DL_APPEND2(memory->evicted, allocation, evicted_prev, evicted_next);
+	changed(memory, allocation);
+	memory_evict_again(memory, allocation);
 }
 
 static void evicted_leave(struct memory *memory, struct allocation *allocation)
@@ -145,7 +163,7 @@ static int allocation_new(struct memory *memory, const struct slab_kind *kind, u
 	unsigned descriptors = memory_descriptors(memory, kind->exported);
 	int error;
 
-	if (!allocation || slab_init(&allocation->slab, kind, span)) {
+	if (!allocation || tracking_reserve(memory->tracking, 1) || slab_init(&allocation->slab, kind, span)) {
 		free(allocation);
 		return error_set(-ENOMEM, "the broker is out of memory");
 	}
@@ -167,6 +185,7 @@ static int allocation_new(struct memory *memory, const struct slab_kind *kind, u
 	allocation->span = allocation->size = allocation->reserved = span;
 	DL_APPEND(memory->allocations, allocation);
 	memory->bytes += span;
+	tracked_begin(memory->tracking, &allocation->tracked, TRACKED_ALLOCATION);
 	*result = allocation;
 	return 0;
 refund:
@@ -196,11 +215,12 @@ static void allocation_drop(struct memory *memory, struct allocation *allocation
 	allocation->usage = NULL;
 	charge_release(&allocation->descriptors, memory->accounting);
 	charge_release(&allocation->charge, memory->accounting);
+	changed(memory, allocation);
 }
 
 void memory_init(struct memory *memory, struct accounting *accounting, const struct memory_orders *orders)
 {
-	*memory = (struct memory){ .accounting = accounting, .orders = *orders };
+	*memory = (struct memory){ .accounting = accounting, .orders = *orders, .next = 1 };
 	memory->usages.kind[SPARE_IDLE].evict = evict_idle;
 	memory->usages.kind[SPARE_IDLE].context = memory;
 }
@@ -211,7 +231,7 @@ void memory_deinit(struct memory *memory)
 
 	DL_FOREACH_SAFE(memory->allocations, allocation, next) {
 		allocation_drop(memory, allocation);
-		allocation_free(allocation);
+		allocation_free(memory->tracking, allocation);
 	}
 	addresses_deinit(&memory->addresses);
 	usages_deinit(&memory->usages);
@@ -226,6 +246,7 @@ int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t sp
 	if (error)
 		return error;
 	allocation->slab.closed |= alone;
+	changed(memory, allocation);
 	if (allocation->state == ALLOCATION_IDLE) {
 		allocation->state = ALLOCATION_IN_USE;
 		spare_leave(&memory->usages, &allocation->spare);
@@ -238,6 +259,7 @@ int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t sp
 void memory_ready(struct memory *memory, struct allocation *allocation)
 {
 	allocation->state = ALLOCATION_IN_USE;
+	changed(memory, allocation);
 	allocation->usage->made += allocation->span;
 	slab_offer(&memory->slabs, &allocation->slab);
 }
@@ -250,7 +272,7 @@ void memory_untake(struct memory *memory, struct allocation *allocation, uint32_
 		return;
 	}
 	allocation_drop(memory, allocation);
-	allocation_free(allocation);
+	allocation_free(memory->tracking, allocation);
 }
 
 void memory_reserve(struct memory *memory, struct allocation *allocation, uint64_t bytes)
@@ -264,23 +286,39 @@ int memory_place(struct memory *memory, struct allocation *allocation)
 	/* only private memory, because no other buffer gets it: that buffer would get the address, too */
 	assert(allocation_is_made(allocation) && allocation->is_private);
 	allocation->address = addresses_take(&memory->addresses, allocation->reserved);
+	changed(memory, allocation);
 	return allocation->address ?
 		       0 :
 		       error_set(-ENOMEM, "no addresses are left for a buffer that all processes map at one address "
 					  "(GPUB_SAME_ADDRESS): unlink others, or create it without");
 }
 
-void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial)
+static void lose_range(struct memory *memory, struct allocation *allocation)
+{
+	allocation->lost++;
+	changed(memory, allocation);
+}
+
+void memory_order_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial)
 {
 	if (memory->orders.clean(memory->orders.context, allocation, range, serial))
 		allocation->busy++;
+	else
+		lose_range(memory, allocation);
+}
+
+void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial)
+{
+	memory_order_clean(memory, allocation, range, serial);
 	memory_decide_free(memory, allocation);
 }
 
 void memory_cleaned(struct memory *memory, struct allocation *allocation, uint32_t range, int error)
 {
 	allocation->busy--;
-	if (!error)
+	if (error)
+		lose_range(memory, allocation);
+	else
 		slab_vacate(&memory->slabs, &allocation->slab, range);
 	memory_decide_free(memory, allocation);
 }
@@ -318,9 +356,7 @@ int memory_grow(struct memory *memory, struct allocation *allocation, uint64_t s
 void memory_grown(struct memory *memory, struct allocation *allocation, struct allocation *chunk)
 {
 	memory_ready(memory, chunk);
-	DL_APPEND2(allocation->chunks, chunk, chunk_prev, chunk_next);
-	allocation->chunk_count++;
-	allocation->size += chunk->span;
+	allocation_append(allocation, chunk);
 }
 
 void memory_not_grown(struct memory *memory, struct allocation *chunk)
@@ -331,12 +367,14 @@ void memory_not_grown(struct memory *memory, struct allocation *chunk)
 		return;
 	}
 	allocation_drop(memory, chunk);
-	allocation_free(chunk);
+	allocation_free(memory->tracking, chunk);
 }
 
 void memory_shrink(struct memory *memory, struct allocation *allocation, uint64_t bytes)
 {
 	assert(!allocation->open);
+	if (memory->doubted)
+		return;
 	while (allocation->chunks && allocation->size - allocation->chunks->chunk_prev->span >= bytes)
 		chunk_release(memory, allocation, allocation->chunks->chunk_prev);
 }
@@ -351,11 +389,17 @@ struct buffer *memory_released(struct memory *memory, struct allocation *allocat
 	return buffers;
 }
 
+void memory_release_again(struct memory *memory, struct allocation *allocation)
+{
+	memory->orders.release(memory->orders.context, allocation);
+}
+
 /* ---- another owner ---- */
 
 void memory_make_private(struct memory *memory, struct allocation *allocation)
 {
 	allocation->slab.closed = allocation->is_private = true;
+	changed(memory, allocation);
 	slab_hide(&memory->slabs, &allocation->slab);
 }
 
@@ -364,7 +408,7 @@ void memory_close_named(struct memory *memory)
 	struct allocation *allocation;
 
 	DL_FOREACH(memory->allocations, allocation)
-		if (allocation->memory && !export_of(allocation->slab.kind.exported)->by_descriptor)
+		if (allocation_is_made(allocation) && !export_of(allocation->slab.kind.exported)->by_descriptor)
 			memory_make_private(memory, allocation);
 }
 
@@ -390,6 +434,7 @@ static void usage_move(struct memory *memory, struct allocation *allocation, uid
 	usage_drop(&memory->usages, allocation->usage);
 	allocation->usage = usage;
 	allocation->slab.kind.owner = owner;
+	changed(memory, allocation);
 }
 
 int memory_change_owner(struct memory *memory, struct allocation *allocation, uid_t owner,

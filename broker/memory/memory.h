@@ -40,12 +40,18 @@ struct memory {
 	uint64_t             bytes;       /* bytes of all allocations in `allocations` */
 	uint64_t             next;        /* serial of the next allocation */
 	struct accounting   *accounting;
+	struct tracking     *tracking;    /* objects that the ledger notes; NULL: there is none */
 	/* kind of export of buffers that do not need a certain one (common/export.h) */
 	unsigned             exported;
 	/* number of descriptors that the device keeps open for an allocation, beside the descriptor of its export */
 	unsigned             descriptors;
 	struct addresses     addresses;
 	struct memory_orders orders;
+	/*
+	 * the ledger of the broker before this one was damaged, so a process may map memory of which nothing says so:
+	 * nothing that processes may have mapped is freed or used again
+	 */
+	bool                 doubted;
 };
 
 void memory_init(struct memory *memory, struct accounting *accounting, const struct memory_orders *orders);
@@ -92,7 +98,8 @@ void memory_ready(struct memory *memory, struct allocation *allocation);
 void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
 
 /*
- * Decides by the rule of invariant 2 whether the allocation is freed, and frees it if so. Called when the end of a
+ * Decides by the rule of invariant 2 whether the allocation is freed, and frees it if so. Does nothing while memory is
+ * doubted. Called when the end of a
  * mapping, a buffer, the zeroing of a range or a memory_hold() may have left nothing that keeps it. The caller may not
  * use the allocation afterwards.
  */
@@ -160,6 +167,17 @@ void memory_not_grown(struct memory *memory, struct allocation *chunk);
 
 /* Gives the chunks that begin at or behind `bytes` bytes back to the device. No process maps the allocation. */
 void memory_shrink(struct memory *memory, struct allocation *allocation, uint64_t bytes);
+
+/* ---- for restore.c, which makes the allocations of a broker before this one ---- */
+
+/* Has a range zeroed that is taken out of the slab. If the broker is out of memory, the range is lost. */
+void memory_order_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
+
+/* Adds an evicted allocation to memory->evicted again. */
+void memory_evict_again(struct memory *memory, struct allocation *allocation);
+
+/* Has an allocation freed again whose state is ALLOCATION_FREEING: the broker before this one had ordered that. */
+void memory_release_again(struct memory *memory, struct allocation *allocation);
 
 /* ---- for request/reclaim.c, which carries out the orders ---- */
 

@@ -103,7 +103,7 @@ static void freed(struct job *job)
 	pool_returned(broker, allocation, job->outcome.error);
 	pool_wake(broker, job->order.device);
 	broker_changed(broker);
-	allocation_free(allocation);
+	allocation_free(broker->tracking, allocation);
 }
 
 static void give_back(struct broker *broker, struct allocation *allocation)
@@ -112,6 +112,7 @@ static void give_back(struct broker *broker, struct allocation *allocation)
 
 	allocation->job = NULL;
 	allocation->state = ALLOCATION_FREEING;
+	tracked_changed(broker->tracking, &allocation->tracked);
 	DL_APPEND(broker->pool->leaving, allocation);
 	*job = (struct job){
 		.order = { .device = allocation->device,
@@ -197,7 +198,7 @@ void pool_forget(struct broker *broker)
 	while (pool->leaving) {
 		allocation = pool->leaving;
 		DL_DELETE(pool->leaving, allocation);
-		allocation_free(allocation);
+		allocation_free(broker->tracking, allocation);
 	}
 }
 
@@ -229,6 +230,22 @@ void pool_put(struct broker *broker, struct allocation *allocation)
 		return;
 	spare_leave(broker->pool->usages, &allocation->spare);
 	give_back(broker, allocation);
+}
+
+void pool_restore(struct broker *broker, struct allocation *allocation)
+{
+	struct usages *usages = broker->pool->usages;
+	const struct slab_kind *kind = &allocation->slab.kind;
+	struct usage *usage = usage_hold(usages, kind->device, kind->owner);
+
+	slab_deinit(&allocation->slab);
+	allocation->slab.bits = NULL;
+	if (usage && allocation->state == ALLOCATION_POOLED && shelve(broker->pool, allocation))
+		spare_enter(usages, usage, &allocation->spare, SPARE_POOLED, allocation->span);
+	else
+		give_back(broker, allocation);
+	if (usage)
+		usage_drop(usages, usage);
 }
 
 struct allocation *pool_take(struct broker *broker, const struct slab_kind *slab, uint64_t span)

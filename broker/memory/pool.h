@@ -89,6 +89,12 @@ void pool_reject(struct broker *broker, struct allocation *allocation);
 /* Takes over an allocation that pool_accept() accepted. Its memory is zeroed, and its state is ALLOCATION_POOLED. */
 void pool_put(struct broker *broker, struct allocation *allocation);
 
+/*
+ * Takes over a restored allocation (restore.h) that the pool of the broker before this one had, zeroed or on its way to
+ * the device.
+ */
+void pool_restore(struct broker *broker, struct allocation *allocation);
+
 /* Calls pool->wake(), because the device has memory again for creates that wait. */
 void pool_wake(struct broker *broker, unsigned device);
 

@@ -119,6 +119,17 @@ uint32_t slab_take(struct slabs *slabs, struct slab *slab)
 	return word * 64 + bit;
 }
 
+int slab_claim(struct slab *slab, uint32_t range)
+{
+	uint64_t bit = 1ull << range % 64;
+
+	if (range >= slab->ranges || !(slab->bits[range / 64] & bit))
+		return -EINVAL;
+	slab->bits[range / 64] &= ~bit;
+	slab->vacant--;
+	return 0;
+}
+
 void slab_vacate(struct slabs *slabs, struct slab *slab, uint32_t range)
 {
 	slab->bits[range / 64] |= 1ull << range % 64;

@@ -74,6 +74,12 @@ void slab_hide(struct slabs *slabs, struct slab *slab);
 /* Takes a vacant range of the slab, which must have one, and returns its number. */
 uint32_t slab_take(struct slabs *slabs, struct slab *slab);
 
+/*
+ * Takes a certain vacant range of a slab that is on no shelf. Returns 0, or -EINVAL without an error message: there is
+ * no such range, or it is taken.
+ */
+int slab_claim(struct slab *slab, uint32_t range);
+
 /* Makes a range, whose bytes are zero, vacant again, and the slab findable as slab_offer() does. */
 void slab_vacate(struct slabs *slabs, struct slab *slab, uint32_t range);
 

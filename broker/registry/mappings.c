@@ -29,16 +29,19 @@ static unsigned writes(const struct grant *grant)
 	return grant->rights & GPUB_WRITE ? 1 : 0;
 }
 
-static void grant_set_rights(struct grant *grant, unsigned rights)
+static void grant_set_rights(struct registry *registry, struct grant *grant, unsigned rights)
 {
+	if (grant->rights == rights)
+		return;
 	grant->buffer->writers -= writes(grant);
 	grant->rights = rights;
 	grant->buffer->writers += writes(grant);
+	tracked_changed(registry->tracking, &grant->tracked);
 }
 
-void grant_add_rights(struct grant *grant, unsigned rights)
+void grant_add_rights(struct registry *registry, struct grant *grant, unsigned rights)
 {
-	grant_set_rights(grant, grant->rights | rights);
+	grant_set_rights(registry, grant, grant->rights | rights);
 }
 
 /*
@@ -195,16 +198,16 @@ static bool is_shared(const struct mapping *mapping)
 	return mapping->shared && !mapping->orphaned;
 }
 
-/* Enters a new mapping in the lists of its siblings and of its allocation, and counts it. Cannot fail. */
-static void mapping_add(struct registry *registry, struct mapping *mapping)
+/* Enters a mapping in the lists of its siblings and of its allocation, and counts it. Cannot fail. */
+static void mapping_add(struct registry *registry, struct mapping *mapping, uint64_t bytes)
 {
 	struct siblings *siblings = mapping->siblings;
 
 	siblings->count++;
 	if (is_shared(mapping))
 		DL_APPEND2(siblings->shared, mapping, shared_prev, shared_next);
-	mapping->bytes = mapping->allocation->size;
-	mapping->among->bytes += mapping->bytes;
+	mapping->bytes = bytes;
+	mapping->among->bytes += bytes;
 	DL_APPEND(mapping->allocation->mappings, mapping);
 	mapping->allocation->open++;
 	registry->mapping_count++;
@@ -250,7 +253,7 @@ static int mapping_new(struct registry *registry, struct allocation *allocation,
 	HASH_ADD(hh, order->mappings->by_id, id, sizeof mapping->id, mapping);
 	if (!table_added(mapping))
 		goto put_siblings;
-	mapping_add(registry, mapping);
+	mapping_add(registry, mapping, allocation->size);
 	*result = mapping;
 	return 0;
 put_siblings:
@@ -316,9 +319,12 @@ int grant_open(struct registry *registry, struct buffer *buffer, const struct gr
 	int error;
 
 	if (grant) {
-		grant_add_rights(grant, order->rights);
+		grant_add_rights(registry, grant, order->rights);
 		goto done;
 	}
+	error = tracking_reserve(registry->tracking, 2);
+	if (error)
+		return error;
 	grant = calloc(1, sizeof *grant);
 	if (!grant)
 		return error_set(-ENOMEM, "the broker is out of memory");
@@ -418,10 +424,10 @@ const struct grant *grants_find_writer(const struct session_mappings *mappings, 
 	return own;
 }
 
-void grants_stop_writing(struct session_mappings *mappings, struct buffer *buffer)
+void grants_stop_writing(struct registry *registry, struct session_mappings *mappings, struct buffer *buffer)
 {
 	EACH_SHARED_GRANT(mappings, buffer, grant)
-		grant_set_rights(grant, grant->rights & ~GPUB_WRITE);
+		grant_set_rights(registry, grant, grant->rights & ~GPUB_WRITE);
 }
 
 struct mapping *mappings_find(const struct session_mappings *mappings, uint64_t id)
@@ -451,7 +457,7 @@ static void mapping_merge(struct registry *registry, struct mapping *into, struc
 	DL_FOREACH_SAFE2(mapping->grants, grant, next, mapping_next) {
 		same = mapping_find_grant(into, ORPHAN_KEY(grant->buffer));
 		if (same) {
-			grant_add_rights(same, grant->rights);
+			grant_add_rights(registry, same, grant->rights);
 			continue;
 		}
 		grant_remove(registry, grant);
@@ -467,13 +473,14 @@ static void grant_orphan(struct registry *registry, struct grant *grant)
 	struct grant *same = mapping_find_grant(grant->mapping, ORPHAN_KEY(grant->buffer));
 
 	if (same) {
-		grant_add_rights(same, grant->rights);
+		grant_add_rights(registry, same, grant->rights);
 		grant_end(registry, grant);
 		return;
 	}
 	if (table_added(grant))
 		HASH_DEL(grant->mapping->among->grants, grant);
 	grant_enter(grant, grant->mapping, ORPHAN_KEY(grant->buffer));
+	tracked_changed(registry->tracking, &grant->tracked);
 }
 
 /*
@@ -541,4 +548,136 @@ void mappings_free(struct registry *registry, struct session_mappings *mappings)
 		charge_release(&mapping->charge, registry->accounting);
 		free(mapping);
 	}
+}
+
+/* ---- what outlives a broker ---- */
+
+void mapping_note(const struct mapping *mapping, struct mapping_record *record)
+{
+	*record = (struct mapping_record){ .id = mapping->id,
+					   .session = mapping->among->session,
+					   .allocation = mapping->allocation->serial,
+					   .bytes = mapping->bytes,
+					   .device = mapping->device,
+					   .place = mapping->place,
+					   .shared = mapping->shared,
+					   .orphaned = mapping->orphaned };
+}
+
+void grant_note(const struct grant *grant, struct grant_record *record)
+{
+	*record = (struct grant_record){ .mapping = grant->mapping->id,
+					 .buffer = grant->buffer->first,
+					 .key = grant->key.serial,
+					 .rights = grant->rights };
+}
+
+static int mapping_check(const struct registry *registry, const struct mapping_record *record,
+			 const struct mapping_party *party, const struct allocation *allocation)
+{
+	const struct siblings *siblings = siblings_find(party->mappings, allocation);
+	const struct mapping *same;
+
+	HASH_FIND(hh, party->mappings->by_id, &record->id, sizeof record->id, same);
+	if (record->id && !same && (record->orphaned || places_are_claimable(&registry->handles, record->place)) &&
+	    record->bytes <= allocation->size &&
+	    !(record->orphaned && siblings && siblings->orphaned))
+		return 0;
+	return error_set(-EBADMSG, "the ledger's record of mapping %llu is of none that can be",
+			 (unsigned long long)record->id);
+}
+
+static void mapping_orphaned_before(struct registry *registry, struct mapping *mapping)
+{
+	registry->mapping_count--;
+	mapping->siblings->orphaned = mapping;
+	mapping->among->orphaned++;
+	mapping->allocation->orphaned++;
+}
+
+static int mapping_enter_again(struct registry *registry, struct mapping *mapping)
+{
+	struct siblings *siblings = siblings_find(mapping->among, mapping->allocation);
+	int error = mapping->orphaned ? 0 :
+					charge_restore(&mapping->charge, registry->accounting, mapping->uid,
+						       RESOURCE_MAPPINGS, 1);
+
+	if (error)
+		return error;
+	mapping->siblings = siblings ? siblings : siblings_new(mapping->among, mapping->allocation);
+	if (!mapping->siblings)
+		goto refund;
+	HASH_ADD(hh, mapping->among->by_id, id, sizeof mapping->id, mapping);
+	if (table_added(mapping))
+		return 0;
+	siblings_put(mapping->among, mapping->siblings);
+refund:
+	charge_release(&mapping->charge, registry->accounting);
+	return error_set(-ENOMEM, "the broker is out of memory");
+}
+
+int mapping_restore(struct registry *registry, const struct mapping_record *record, const struct mapping_party *party,
+		    struct allocation *allocation, struct mapping **result)
+{
+	struct mapping *mapping;
+	int error = mapping_check(registry, record, party, allocation);
+
+	if (!error)
+		error = tracking_reserve(registry->tracking, 1);
+	if (error)
+		return error;
+	mapping = calloc(1, sizeof *mapping);
+	if (!mapping)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	*mapping = (struct mapping){ .id = record->id,
+				     .session = party->session,
+				     .among = party->mappings,
+				     .uid = party->uid,
+				     .allocation = allocation,
+				     .device = record->device,
+				     .place = record->place,
+				     .shared = record->shared,
+				     .orphaned = record->orphaned };
+	error = mapping_enter_again(registry, mapping);
+	if (error) {
+		free(mapping);
+		return error;
+	}
+	mapping_add(registry, mapping, record->bytes);
+	if (mapping->orphaned)
+		mapping_orphaned_before(registry, mapping);
+	else
+		places_claim(&registry->handles, mapping->place);
+	*result = mapping;
+	return 0;
+}
+
+int grant_restore(struct registry *registry, const struct grant_record *record, struct mapping *mapping,
+		  struct buffer *buffer)
+{
+	struct grant *grant;
+	int error;
+
+	if (buffer->allocation != mapping->allocation || mapping_find_grant(mapping, record->key))
+		return error_set(-EBADMSG, "the ledger has two grants of buffer %llu under mapping %llu, or it has no "
+					   "memory there",
+				 (unsigned long long)record->buffer, (unsigned long long)record->mapping);
+	error = tracking_reserve(registry->tracking, 1);
+	if (error)
+		return error;
+	grant = calloc(1, sizeof *grant);
+	if (!grant)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	error = charge_restore(&grant->charge, registry->accounting, mapping->uid, RESOURCE_GRANTS, 1);
+	if (!error)
+		error = grant_enter(grant, mapping, record->key);
+	if (error) {
+		charge_release(&grant->charge, registry->accounting);
+		free(grant);
+		return error;
+	}
+	grant->rights = record->rights;
+	grant->told = mapping->orphaned;
+	grant_add(registry, grant, mapping, buffer);
+	return 0;
 }

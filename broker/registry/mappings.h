@@ -58,10 +58,10 @@ const struct grant *grants_find_writer(const struct session_mappings *mappings, 
  * Takes GPUB_WRITE away from the grants of the buffer that acquires by name gave the session since the buffer's last
  * rename or resize.
  */
-void grants_stop_writing(struct session_mappings *mappings, struct buffer *buffer);
+void grants_stop_writing(struct registry *registry, struct session_mappings *mappings, struct buffer *buffer);
 
 /* Adds `rights` to the rights of the grant. */
-void grant_add_rights(struct grant *grant, unsigned rights);
+void grant_add_rights(struct registry *registry, struct grant *grant, unsigned rights);
 
 /* Returns the session's mapping with the id. NULL: there is none, or it is orphaned. */
 struct mapping *mappings_find(const struct session_mappings *mappings, uint64_t id);
@@ -86,6 +86,27 @@ struct grant *mapping_find_grant(const struct mapping *mapping, uint64_t serial)
  * the session is not trusted: it is asked, too, but the grant stays.
  */
 bool grant_quiesced(struct registry *registry, struct grant *grant);
+
+/* ---- for the ledger, and for the broker that loads it ---- */
+
+void mapping_note(const struct mapping *mapping, struct mapping_record *record);
+void grant_note(const struct grant *grant, struct grant_record *record);
+
+/* Whose a restored mapping is. */
+struct mapping_party {
+	struct session          *session;
+	struct session_mappings *mappings; /* those of the session */
+	uid_t                    uid;      /* of the session's user */
+};
+
+/*
+ * Makes the mapping that the record is of, and the grant under a restored mapping. Return 0; -ENOMEM; -EBADMSG: there
+ * can be no such mapping or grant, or there is one. The error message is set.
+ */
+int mapping_restore(struct registry *registry, const struct mapping_record *record, const struct mapping_party *party,
+		    struct allocation *allocation, struct mapping **mapping);
+int grant_restore(struct registry *registry, const struct grant_record *record, struct mapping *mapping,
+		  struct buffer *buffer);
 
 /*
  * Frees all mappings and grants of a session, at the broker's end. Frees no device memory: the driver does when the

@@ -97,6 +97,12 @@ void marks_end_timeline(struct marks *marks, struct timeline *timeline, bool die
 	marks->broker->counters.timelines_died += died;
 }
 
+void marks_restore(struct marks *marks, struct timeline *timeline)
+{
+	if (timeline->mark)
+		add(marks, timeline);
+}
+
 void marks_remove(struct timeline *timeline)
 {
 	struct marks *marks = timeline ? timeline->marks : NULL;

@@ -46,6 +46,9 @@ void marks_deinit(struct marks *marks);
  */
 void marks_end_timeline(struct marks *marks, struct timeline *timeline, bool died);
 
+/* Checks the mark of a restored timeline, if it has ended, from now on. */
+void marks_restore(struct marks *marks, struct timeline *timeline);
+
 /*
  * Removes a timeline from the list of ended timelines, because its page will be closed. Does nothing if `timeline` is
  * NULL or not in the list.

@@ -37,6 +37,7 @@ struct buffer {
 	char               name[NAME_SIZE]; /* the buffer's name, or its last name if it is DRAINING */
 	/* the buffer's generation: never reused; a rename and a resize give the buffer a new one */
 	uint64_t           serial;
+	uint64_t           first;      /* the buffer's first serial, by which the ledger names it */
 	uint32_t           place;      /* index of the buffer's word in the board */
 	enum buffer_state  state;
 	uint64_t           size;       /* bytes of the buffer, as asked for in its create or last resize */
@@ -69,6 +70,7 @@ struct buffer {
 	UT_hash_handle     hh;          /* handle in the hash table registry->names, while the buffer has its name */
 	UT_hash_handle     by_serial;   /* handle in the hash table registry->serials */
 	struct buffer     *prev, *next; /* links in the list allocation->buffers */
+	uint64_t           creator;    /* id of the session that created the buffer; 0: the broker did */
 	/* head of the list of its creator's ephemeral buffers; NULL: the buffer is in no such list */
 	struct buffer    **ephemerals;
 	struct buffer     *ephemeral_prev, *ephemeral_next; /* links in the list *ephemerals */
@@ -79,6 +81,7 @@ struct buffer {
  * dead.
  */
 struct session_mappings {
+	uint64_t         session;       /* id of the session */
 	struct mapping  *by_id;         /* table of all mappings of the session, by id */
 	struct siblings *by_allocation; /* table of the session's mappings, grouped by allocation */
 	struct grant    *grants;        /* table of all grants of the session, by struct grant_key */

@@ -18,6 +18,26 @@ int places_init(struct places *places, uint32_t count)
 	return 0;
 }
 
+#define CLAIMED UINT32_MAX /* in `ring`: the place is taken */
+
+bool places_are_claimable(const struct places *places, uint32_t place)
+{
+	return place < places->count && places->ring[place] != CLAIMED;
+}
+
+void places_claim(struct places *places, uint32_t place)
+{
+	places->ring[place] = CLAIMED;
+}
+
+void places_claimed(struct places *places)
+{
+	places->free = 0;
+	for (uint32_t i = 0; i < places->count; i++)
+		if (places->ring[i] != CLAIMED)
+			places->ring[places->free++] = places->ring[i];
+}
+
 void places_deinit(struct places *places)
 {
 	free(places->ring);

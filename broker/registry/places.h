@@ -8,6 +8,7 @@
 #ifndef GPUB_PLACES_H
 #define GPUB_PLACES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct places {
@@ -22,6 +23,15 @@ void places_deinit(struct places *places);
 
 /* Takes a free place and returns its number, or -1 if all places are taken. */
 int64_t places_take(struct places *places);
+
+/*
+ * For places that were taken in a broker before this one; called after places_init(), before all other functions.
+ * places_are_claimable(): there is such a place, and it was not claimed. places_claim() takes it. places_claimed() is
+ * called when all are claimed.
+ */
+bool places_are_claimable(const struct places *places, uint32_t place);
+void places_claim(struct places *places, uint32_t place);
+void places_claimed(struct places *places);
 
 /* Gives back a place that places_take() returned. */
 void places_give(struct places *places, uint32_t place);

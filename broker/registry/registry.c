@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "broker/memory/memory.h"
+#include "broker/memory/restore.h"
 #include "broker/users/accounting.h"
 #include "broker/users/identity.h"
 #include "common/board.h"
@@ -77,7 +78,8 @@ static struct slab_kind kind_of(const struct buffer_spec *spec)
 static void buffer_fill(struct registry *registry, struct buffer *buffer, const struct buffer_spec *spec)
 {
 	strcpy(buffer->name, spec->name);
-	buffer->serial = registry->next_serial++;
+	buffer->serial = buffer->first = registry->next_serial++;
+	buffer->creator = spec->creator;
 	buffer->size = spec->size;
 	buffer->reserve = spec->reserve;
 	buffer->owner = spec->owner;
@@ -191,7 +193,10 @@ int registry_reserve(struct registry *registry, const struct buffer_spec *spec, 
 
 	if (other)
 		return name_taken(other, !spec->owner || spec->owner == other->owner);
-	error = buffer_new(registry, spec, &buffer);
+	/* slots of the buffer, its timeline and its allocation */
+	error = tracking_reserve(registry->tracking, 3);
+	if (!error)
+		error = buffer_new(registry, spec, &buffer);
 	if (error)
 		return error;
 	error = memory_take(registry->memory, &kind, spec->span,
@@ -260,6 +265,7 @@ void registry_freeing(struct registry *registry, const struct allocation *alloca
 {
 	struct buffer *buffer;
 
+	tracked_changed(registry->tracking, &allocation->tracked);
 	DL_FOREACH(allocation->buffers, buffer)
 		tracked_changed(registry->tracking, &buffer->tracked);
 }
@@ -313,7 +319,7 @@ void registry_end_buffer(struct registry *registry, struct buffer *buffer)
 {
 	struct allocation *allocation = buffer->allocation;
 
-	if (buffer->state != BUFFER_DRAINING || buffer->grant_count)
+	if (buffer->state != BUFFER_DRAINING || buffer->grant_count || registry->memory->doubted)
 		return;
 	if (!allocation->named && !allocation->open)
 		memory_decide_free(registry->memory, allocation); /* frees the allocation with all buffers in it */
@@ -506,6 +512,165 @@ void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t 
 	if (buffer->layout)
 		layout_resize(buffer->layout, size);
 	generation_begin(registry, buffer);
+}
+
+/* ---- what outlives a broker ---- */
+
+void buffer_note(const struct buffer *buffer, struct buffer_record *record)
+{
+	*record = (struct buffer_record){ .first = buffer->first,
+					  .serial = buffer->serial,
+					  .allocation = buffer->allocation->serial,
+					  .size = buffer->size,
+					  .offset = buffer->offset,
+					  .reserve = buffer->reserve,
+					  .creator = buffer->creator,
+					  .created = (uint64_t)buffer->created,
+					  .place = buffer->place,
+					  .state = buffer->state,
+					  .owner = buffer->owner,
+					  .owner_changes = buffer->owner_changes,
+					  .group = buffer->group,
+					  .mode = buffer->mode,
+					  .flags = buffer->flags,
+					  .ephemeral = buffer->ephemerals != NULL,
+					  .layout = buffer_layout(buffer) };
+	memcpy(record->name, buffer->name, sizeof record->name);
+}
+
+static int buffer_check(const struct registry *registry, const struct buffer_record *record,
+			const struct allocation *allocation)
+{
+	if (record->state != BUFFER_LIVE && record->state != BUFFER_DRAINING)
+		return error_set(-EBADMSG, "the ledger's record of buffer %llu has an unknown state",
+				 (unsigned long long)record->first);
+	if (!memchr(record->name, 0, sizeof record->name) || name_check(record->name))
+		return error_set(-EBADMSG, "the ledger's record of buffer %llu has no name",
+				 (unsigned long long)record->first);
+	if (record->state == BUFFER_LIVE && registry_find(registry, record->name))
+		return error_set(-EBADMSG, "the ledger has two buffers '%s'", record->name);
+	if (!record->serial || registry_find_any(registry, record->serial))
+		return error_set(-EBADMSG, "the ledger has two buffers of generation %llu",
+				 (unsigned long long)record->serial);
+	if (!places_are_claimable(&registry->words, record->place))
+		return error_set(-EBADMSG, "the ledger has two buffers in place %u, or there is no such place",
+				 record->place);
+	if (!record->size || record->offset % allocation->slab.kind.range ||
+	    record->offset / allocation->slab.kind.range >= allocation->slab.ranges)
+		return error_set(-EBADMSG, "the ledger's record of buffer %llu is not within its allocation",
+				 (unsigned long long)record->first);
+	return 0;
+}
+
+static void buffer_copy(struct buffer *buffer, const struct buffer_record *record)
+{
+	memcpy(buffer->name, record->name, sizeof buffer->name);
+	buffer->first = record->first;
+	buffer->serial = record->serial;
+	buffer->place = record->place;
+	buffer->state = (enum buffer_state)record->state;
+	buffer->size = record->size;
+	buffer->offset = record->offset;
+	buffer->reserve = record->reserve;
+	buffer->owner = record->owner;
+	buffer->owner_changes = record->owner_changes;
+	buffer->group = record->group;
+	buffer->mode = record->mode;
+	buffer->flags = record->flags;
+	buffer->creator = record->creator;
+	buffer->created = (time_t)record->created;
+}
+
+/* Charges the owner and enters the buffer in the tables; of a DRAINING one, in the table by serial alone. */
+static int buffer_enter_again(struct registry *registry, struct buffer *buffer)
+{
+	int error = charge_restore(&buffer->charge, registry->accounting, buffer->owner, RESOURCE_BUFFERS, 1);
+
+	if (error)
+		return error;
+	error = buffer_enter(registry, buffer);
+	if (error)
+		charge_release(&buffer->charge, registry->accounting);
+	else if (buffer->state == BUFFER_DRAINING)
+		HASH_DEL(registry->names, buffer);
+	return error;
+}
+
+static void buffer_join_again(struct registry *registry, struct buffer *buffer, struct allocation *allocation,
+			      struct buffer **ephemerals)
+{
+	buffer->allocation = allocation;
+	DL_APPEND(allocation->buffers, buffer);
+	allocation->named += buffer->state == BUFFER_LIVE;
+	buffer->ephemerals = ephemerals;
+	if (ephemerals)
+		DL_APPEND2(*ephemerals, buffer, ephemeral_prev, ephemeral_next);
+	places_claim(&registry->words, buffer->place);
+	registry->by_place[buffer->place] = buffer;
+	registry->buffer_count++;
+	tracked_begin(registry->tracking, &buffer->tracked, TRACKED_BUFFER);
+}
+
+int registry_restore_buffer(struct registry *registry, const struct buffer_record *record,
+			    struct allocation *allocation, struct buffer **ephemerals, struct buffer **result)
+{
+	struct buffer *buffer;
+	int error = buffer_check(registry, record, allocation);
+
+	if (!error)
+		error = tracking_reserve(registry->tracking, 2);
+	if (error)
+		return error;
+	buffer = calloc(1, sizeof *buffer);
+	if (!buffer)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	buffer_copy(buffer, record);
+	error = buffer_keep_layout(buffer, &record->layout);
+	if (!error)
+		error = memory_restore_range(allocation, (uint32_t)(record->offset / allocation->slab.kind.range));
+	if (!error)
+		error = buffer_enter_again(registry, buffer);
+	if (error) {
+		free(buffer->layout);
+		free(buffer);
+		return error;
+	}
+	buffer_join_again(registry, buffer, allocation, record->ephemeral ? ephemerals : NULL);
+	*result = buffer;
+	return 0;
+}
+
+/* Ends the buffers and frees the allocations that nothing keeps. */
+static void end_unused(struct registry *registry)
+{
+	struct buffer *buffer, *next;
+	struct allocation *allocation, *other;
+
+	HASH_ITER(by_serial, registry->serials, buffer, next)
+		registry_end_buffer(registry, buffer);
+	DL_FOREACH_SAFE(registry->memory->allocations, allocation, other)
+		if (!allocation->parent)
+			memory_decide_free(registry->memory, allocation);
+}
+
+void registry_restored(struct registry *registry)
+{
+	struct buffer *buffer, *next;
+
+	places_claimed(&registry->words);
+	places_claimed(&registry->handles);
+	HASH_ITER(by_serial, registry->serials, buffer, next) {
+		word_store(registry, buffer, buffer->state == BUFFER_LIVE ? BOARD_LIVE : BOARD_DRAINING);
+		buffer->notices.grant = buffer->grants;
+		notices_send_later(registry, &buffer->notices);
+	}
+	end_unused(registry);
+}
+
+void registry_trust(struct registry *registry)
+{
+	registry->memory->doubted = false;
+	end_unused(registry);
 }
 
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "objects.h"
+#include "records.h"
 
 struct identity;
 
@@ -33,6 +34,7 @@ struct buffer_spec {
 	unsigned    flags;    /* GPUB_DEDICATED and so on */
 	unsigned    exported; /* kind of export, as numbered in common/export.h */
 	gpub_layout layout;   /* shape and type of the elements; all zeros: no layout */
+	uint64_t    creator;  /* id of the creating session; 0: the broker creates the buffer */
 	/* head of the creating session's list of ephemeral buffers; NULL: the broker creates the buffer */
 	struct buffer **ephemerals;
 };
@@ -128,11 +130,36 @@ void registry_resize(struct registry *registry, struct buffer *buffer, uint64_t 
 /* Makes the buffer outlive the session that created it. */
 void registry_persist(struct registry *registry, struct buffer *buffer);
 
+/* ---- for the ledger, and for the broker that loads it ---- */
+
+/* Fills in what the ledger notes of a buffer that has an allocation. */
+void buffer_note(const struct buffer *buffer, struct buffer_record *record);
+
+/*
+ * Makes the buffer that the record is of, in a restored allocation. ephemerals: its creator's list of ephemeral
+ * buffers; NULL: the creator has ended. Returns 0; -ENOMEM; -EBADMSG: no buffer can have such a record, or another one
+ * is in its place. The error message is set.
+ */
+int registry_restore_buffer(struct registry *registry, const struct buffer_record *record,
+			    struct allocation *allocation, struct buffer **ephemerals, struct buffer **buffer);
+
+/*
+ * Called when all buffers, mappings and grants are restored: frees the other places of the board, stores the buffers'
+ * words, has all notices sent again, and ends buffers that nothing keeps any more.
+ */
+void registry_restored(struct registry *registry);
+
+/*
+ * Ends the doubt about memory (memory.doubted), and frees what nothing keeps: all processes of the time of the broker
+ * before this one are proven dead.
+ */
+void registry_trust(struct registry *registry);
+
 /* ---- for request/reclaim.c, which frees and zeroes memory ---- */
 
 /*
- * Marks the buffers in the allocation as changed for the status file. Called when the allocation is about to be freed,
- * or zeroed for the pool, or when its memory has ended.
+ * Marks the allocation and the buffers in it as changed for the status file and the ledger. Called when the allocation
+ * is about to be freed, or zeroed for the pool, or when its memory has ended.
  */
 void registry_freeing(struct registry *registry, const struct allocation *allocation);
 
@@ -159,8 +186,9 @@ void registry_disown(struct buffer *buffer);
 void registry_end_unwritable(struct registry *registry, struct buffer *buffer);
 
 /*
- * Called after a grant of the buffer has ended, and after its unlink. If the buffer is DRAINING and has no grant: ends
- * it, or has its allocation freed or evicted, with which it ends later. Otherwise does nothing.
+ * Called after a grant of the buffer has ended, and after its unlink. Does nothing while memory is doubted. If the
+ * buffer is DRAINING and has no grant: ends it, or has its allocation freed or evicted, with which it ends later.
+ * Otherwise does nothing.
  */
 void registry_end_buffer(struct registry *registry, struct buffer *buffer);
 

@@ -52,7 +52,7 @@ int timeline_create(struct timelines *creator, const struct timeline_place *plac
 		goto close_writable;
 	timeline->creator = creator;
 	timeline->end = place->end;
-	timeline->serial = place->serial;
+	timeline->serial = timeline->buffer = place->serial;
 	if (creator)
 		DL_APPEND2(creator->made, timeline, made_prev, made_next);
 	*result = timeline;
@@ -150,14 +150,65 @@ uint64_t timeline_value(const struct timeline *timeline)
 /*
  * Stores the end in the board before the mark, so that a reader that the mark releases finds the reason in the board.
  */
+static void publish_end(struct timeline *timeline, uint64_t last)
+{
+	atomic_store_explicit(&timeline->end->last, last, memory_order_relaxed);
+	atomic_store(&timeline->end->how,
+		     BOARD_WORD(timeline->serial, timeline->mark == TIMELINE_DIED ? BOARD_DIED : BOARD_LEFT));
+	timeline_mark(timeline);
+}
+
 void timeline_end(struct timeline *timeline, bool died)
 {
 	if (timeline->mark)
 		return;
 	timeline->mark = died ? TIMELINE_DIED : TIMELINE_LEFT;
-	atomic_store_explicit(&timeline->end->last, word_read(timeline), memory_order_relaxed);
-	atomic_store(&timeline->end->how, BOARD_WORD(timeline->serial, died ? BOARD_DIED : BOARD_LEFT));
-	timeline_mark(timeline);
+	publish_end(timeline, word_read(timeline));
+}
+
+void timeline_note(const struct timeline *timeline, struct timeline_record *record)
+{
+	*record = (struct timeline_record){ .buffer = timeline->buffer,
+					    .writer = timeline->writer,
+					    .mark = timeline->mark,
+					    .last = timeline->mark ? timeline_value(timeline) : 0,
+					    .ended_ms = timeline->shown.ended_ms,
+					    .pid = timeline->shown.pid,
+					    .rank = timeline->shown.rank,
+					    .uid = timeline->shown.uid };
+}
+
+int timeline_restore(const struct timeline_record *record, int page, const struct timeline_place *place,
+		     struct timelines *creator, struct timelines *writer, struct timeline **result)
+{
+	struct timeline *timeline = calloc(1, sizeof *timeline);
+	int readable = timeline ? reopen(page, O_RDONLY) : -ENOMEM;
+
+	if (readable < 0) {
+		free(timeline);
+		return error_set(readable, "the page of a timeline cannot be taken over: %s", strerror(-readable));
+	}
+	*timeline = (struct timeline){ .writable = page,
+				       .readable = readable,
+				       .writer = record->writer,
+				       .serial = place->serial,
+				       .buffer = record->buffer,
+				       .end = place->end,
+				       .mark = record->mark,
+				       .creator = creator,
+				       .of_writer = record->mark ? NULL : writer };
+	timeline->shown.ended_ms = record->ended_ms;
+	timeline->shown.pid = record->pid;
+	timeline->shown.rank = record->rank;
+	timeline->shown.uid = record->uid;
+	if (creator)
+		DL_APPEND2(creator->made, timeline, made_prev, made_next);
+	if (timeline->of_writer)
+		DL_APPEND2(writer->written, timeline, written_prev, written_next);
+	if (timeline->mark)
+		publish_end(timeline, record->last);
+	*result = timeline;
+	return 0;
 }
 
 void timeline_renew(struct timeline *timeline, uint64_t serial)

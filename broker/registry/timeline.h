@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "broker/base/tracked.h"
+#include "records.h"
 
 struct board_end;
 struct marks;
@@ -39,6 +40,7 @@ struct timeline {
 	/* id of the session that writes or wrote the timeline; 0: no session has claimed it */
 	uint64_t writer;
 	uint64_t serial;                /* serial of the buffer that the timeline belongs to */
+	uint64_t buffer;                /* the buffer's first serial */
 	struct board_end *end;          /* entry of the board that says how the timeline ended */
 	uint64_t mark;                  /* value that the page's word gets at the end; 0: the timeline has not ended */
 	/*
@@ -78,6 +80,18 @@ struct timeline_place {
  * creates it. Returns 0, or -EMFILE, -ENFILE, -ENOMEM or -ENOSPC with the error message set.
  */
 int timeline_create(struct timelines *creator, const struct timeline_place *place, struct timeline **timeline);
+
+/* Fills in what the ledger notes of a timeline. */
+void timeline_note(const struct timeline *timeline, struct timeline_record *record);
+
+/*
+ * Makes the timeline that the ledger's record is of, whose page has the descriptor `page`, and publishes its end again
+ * if it has one. place: as of timeline_create(), with the buffer's present serial. writer: the timelines of its writer;
+ * NULL: it has none, or the writer has ended. Takes over the descriptor. Returns 0, or a negative errno with the error
+ * message set: then the descriptor stays the caller's.
+ */
+int timeline_restore(const struct timeline_record *record, int page, const struct timeline_place *place,
+		     struct timelines *creator, struct timelines *writer, struct timeline **timeline);
 
 /*
  * Frees a timeline, after marks_remove(). If no session has claimed the timeline, publishes its end, so that nobody

@@ -180,7 +180,7 @@ int acquire_rights(struct session *session, const struct wire_message *message)
 	error = check_rights(session, rights->rights, grant->buffer);
 	if (error)
 		return error;
-	grant_add_rights(grant, rights->rights);
+	grant_add_rights(session->broker->registry, grant, rights->rights);
 	CRASH_POINT(rights_added);
 	session_done(session, message->request, -1);
 	return 0;

@@ -227,6 +227,7 @@ int creation_begin(struct broker *broker, struct buffer_spec *spec, const struct
 	if (!creation)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	spec->ephemerals = creator ? &creator->ephemerals : NULL;
+	spec->creator = creator ? creator->id : 0;
 	error = registry_reserve(broker->registry, spec, &buffer);
 	if (error)
 		goto free_creation;

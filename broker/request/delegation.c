@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ struct once {
 	struct issuer     *issuer;
 	struct buffer     *buffer;
 	struct charge      charge;
+	struct tracked     tracked;
 	struct once       *prev, *next; /* links in the list buffer->tickets */
 	UT_hash_handle     hh;          /* handle in the hash table delegation->once */
 };
@@ -96,7 +98,7 @@ static void issuer_put(struct delegation *delegation, struct issuer *issuer)
 	free(issuer);
 }
 
-static void once_drop(struct once *once, struct accounting *accounting)
+static void once_drop(struct broker *broker, struct once *once)
 {
 	struct issuer *issuer = once->issuer;
 
@@ -106,7 +108,8 @@ static void once_drop(struct once *once, struct accounting *accounting)
 		deadlines_remove(&issuer->terms, &once->expires);
 	issuer->count--;
 	issuer_put(once->among, issuer);
-	charge_release(&once->charge, accounting);
+	charge_release(&once->charge, broker->accounting);
+	tracked_end(broker->tracking, &once->tracked);
 	free(once);
 }
 
@@ -124,21 +127,18 @@ static void once_drop_expired(struct broker *broker, uid_t owner)
 		first = issuer ? deadlines_first(&issuer->terms) : NULL;
 		if (!first || !is_past(first->ms))
 			return;
-		once_drop((struct once *)first, broker->accounting);
+		once_drop(broker, (struct once *)first);
 	}
 }
 
-/* Charges the buffer's owner for the note, and enters the note in all tables. On failure neither charges nor enters. */
-static int once_enter(struct once *once, struct accounting *accounting)
+/* Enters a note, which is charged, in all tables. Returns 0 or -ENOMEM with the error message set. */
+static int once_enter(struct broker *broker, struct once *once)
 {
 	struct delegation *delegation = once->among;
-	int error = charge_take(&once->charge, accounting, once->buffer->owner, RESOURCE_TICKETS, 1);
 
-	if (error)
-		return error;
 	once->issuer = issuer_get(delegation, once->buffer->owner);
 	if (!once->issuer)
-		goto refund;
+		goto no_memory;
 	HASH_ADD(hh, delegation->once, id, sizeof once->id, once);
 	if (!table_added(once))
 		goto put_issuer;
@@ -146,29 +146,51 @@ static int once_enter(struct once *once, struct accounting *accounting)
 		goto take_out;
 	once->issuer->count++;
 	DL_APPEND(once->buffer->tickets, once);
+	tracked_begin(broker->tracking, &once->tracked, TRACKED_TICKET);
 	return 0;
 take_out:
 	HASH_DEL(delegation->once, once);
 put_issuer:
 	issuer_put(delegation, once->issuer);
-refund:
-	charge_release(&once->charge, accounting);
+no_memory:
 	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
-static int once_note(struct broker *broker, struct buffer *buffer, const struct ticket *ticket)
+/* charge: charge_take(), or charge_restore() for a ticket of the broker before this one. */
+static int once_note(struct broker *broker, struct buffer *buffer, const struct ticket_record *ticket,
+		     int (*charge)(struct charge *, struct accounting *, uid_t, enum resource, uint64_t))
 {
-	struct once *once = calloc(1, sizeof *once);
-	int error;
+	struct once *once;
+	int error = tracking_reserve(broker->tracking, 1);
 
+	if (error)
+		return error;
+	once = calloc(1, sizeof *once);
 	if (!once)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	*once = (struct once){ .among = broker->delegation, .buffer = buffer, .expires.ms = ticket->expires_ms };
 	memcpy(once->id, ticket->id, sizeof once->id);
-	error = once_enter(once, broker->accounting);
-	if (error)
+	error = charge(&once->charge, broker->accounting, buffer->owner, RESOURCE_TICKETS, 1);
+	if (!error)
+		error = once_enter(broker, once);
+	if (error) {
+		charge_release(&once->charge, broker->accounting);
 		free(once);
+	}
 	return error;
+}
+
+void delegation_note(const struct tracked *ticket, struct ticket_record *record)
+{
+	const struct once *once = (const struct once *)((const char *)ticket - offsetof(struct once, tracked));
+
+	*record = (struct ticket_record){ .buffer = once->buffer->first, .expires_ms = once->expires.ms };
+	memcpy(record->id, once->id, sizeof record->id);
+}
+
+int delegation_restore(struct broker *broker, const struct ticket_record *record, struct buffer *buffer)
+{
+	return once_note(broker, buffer, record, charge_restore);
 }
 
 static struct once *once_find(const struct delegation *delegation, const struct ticket *ticket)
@@ -185,7 +207,7 @@ void delegation_forget(void *context, struct buffer *buffer)
 	struct broker_event event = { .kind = EVENT_TICKETS_REVOKED, .name = buffer->name };
 
 	for (; buffer->tickets; event.detail++)
-		once_drop(buffer->tickets, broker->accounting);
+		once_drop(broker, buffer->tickets);
 	if (event.detail)
 		event_happened(broker, &event);
 }
@@ -241,8 +263,12 @@ int delegation_issue(struct session *session, const struct wire_issue *issue, st
 	made.owner_changes = buffer->owner_changes;
 	made.expires_ms = issue->lifetime_ms ? now_ms(CLOCK_OF_TICKETS) + issue->lifetime_ms : 0;
 	once_drop_expired(broker, buffer->owner);
-	if (made.once)
-		error = once_note(broker, buffer, &made);
+	if (made.once) {
+		struct ticket_record record = { .expires_ms = made.expires_ms };
+
+		memcpy(record.id, made.id, sizeof record.id);
+		error = once_note(broker, buffer, &record, charge_take);
+	}
 	if (error)
 		return error;
 	if (parts)
@@ -331,5 +357,5 @@ void delegation_spend(struct session *session, const struct ticket *ticket, stru
 	if (session->who.uid != buffer->owner)
 		registry_part(session->broker->registry, buffer);
 	if (once)
-		once_drop(once, session->broker->accounting);
+		once_drop(session->broker, once);
 }

@@ -19,6 +19,7 @@
 struct broker;
 struct buffer;
 struct session;
+struct tracked;
 
 struct delegation {
 	uint8_t       *key;     /* secret key that stamps tickets, in memory of sodium_malloc() */
@@ -51,6 +52,19 @@ int delegation_check(struct session *session, const struct ticket *ticket, struc
  * own the buffer, keeps other buffers out of the buffer's allocation from now on.
  */
 void delegation_spend(struct session *session, const struct ticket *ticket, struct buffer *buffer);
+
+/* What the ledger notes of a ticket that can be redeemed once. Fields are only added, at the end (ledger_copy()). */
+struct ticket_record {
+	uint8_t  id[16];
+	uint64_t buffer;     /* buffer_record.first */
+	uint64_t expires_ms; /* 0: never */
+};
+
+/* Fills the record of a ticket from its slot. */
+void delegation_note(const struct tracked *ticket, struct ticket_record *record);
+
+/* Notes the ticket that the record is of, for a restored buffer. Returns 0 or -ENOMEM with the error message set. */
+int delegation_restore(struct broker *broker, const struct ticket_record *record, struct buffer *buffer);
 
 /*
  * Revokes the buffer's tickets that can be redeemed once. Also called as the registry's forget hook. context: the

@@ -202,7 +202,7 @@ int manage_seal(struct session *session, const struct wire_message *message)
 		event_happened(broker, &(struct broker_event){ .kind = EVENT_SEAL,
 							       .actor = SESSION_PARTY(session),
 							       .name = buffer->name });
-	grants_stop_writing(&session->mappings, buffer);
+	grants_stop_writing(session->broker->registry, &session->mappings, buffer);
 	buffer->flags |= GPUB_SEALED;
 	registry_end_unwritable(broker->registry, buffer);
 	tracked_changed(broker->tracking, &buffer->tracked);

@@ -150,7 +150,7 @@ static bool recycles(struct provision *provision)
 
 	if (!pooled)
 		return false;
-	allocation_adopt(allocation, pooled);
+	allocation_adopt(provision->broker->tracking, allocation, pooled);
 	leave_queue(provision);
 	provision->broker->counters.buffers_recycled++;
 	succeed(provision);
@@ -178,6 +178,8 @@ static void submit(struct provision *provision)
 	job->done = on_allocated;
 	job->context = provision;
 	jobs_submit(provision->broker->jobs, job);
+	allocation->memory = job->order.memory;
+	tracked_changed(provision->broker->tracking, &allocation->tracked);
 	CRASH_POINT(create_submitted);
 }
 

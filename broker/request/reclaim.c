@@ -2,6 +2,7 @@
 /* reclaim.c - see reclaim.h */
 #include "reclaim.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "broker/base/context.h"
@@ -26,6 +27,7 @@ static bool must_be_freed(struct broker *broker, struct job *job)
 	if (pool_keeps(allocation))
 		pool_reject(broker, allocation);
 	allocation_order_release(allocation, job);
+	tracked_changed(broker->tracking, &allocation->tracked);
 	jobs_submit(broker->jobs, job);
 	return true;
 }
@@ -60,7 +62,7 @@ static void release_done(struct job *job)
 		pool_put(broker, allocation);
 	} else {
 		pool_returned(broker, allocation, job->outcome.error);
-		allocation_free(allocation);
+		allocation_free(broker->tracking, allocation);
 	}
 	broker_changed(broker);
 	/* the drains are answered last, so that the status file shows the freed memory before */
@@ -77,7 +79,7 @@ void reclaim_release(void *context, struct allocation *allocation)
 	 * users whom the mode bits of later buffers do not allow may know the handle of a private allocation: it is not
 	 * pooled
 	 */
-	bool may_keep = !allocation->is_private && !allocation->reclaimed;
+	bool may_keep = !allocation->is_private && !allocation->reclaimed && !allocation->releasing;
 
 	registry_freeing(broker->registry, allocation);
 	allocation->job = NULL;
@@ -99,6 +101,16 @@ void reclaim_release(void *context, struct allocation *allocation)
 
 /* ---- one range of an allocation ---- */
 
+void reclaim_note(const struct tracked *cleaning, struct cleaning_record *record)
+{
+	const struct job *job = (const struct job *)((const char *)cleaning - offsetof(struct job, tracked));
+	const struct allocation *allocation = job->subject;
+
+	*record = (struct cleaning_record){
+		.allocation = allocation->serial, .serial = job->serial, .range = job->range
+	};
+}
+
 static void clean_done(struct job *job)
 {
 	struct broker *broker = job->context;
@@ -114,6 +126,7 @@ static void clean_done(struct job *job)
 	drain_ended(broker, job->serial);
 	/* the allocation may be idle now, so that it can be evicted for a create */
 	pool_wake(broker, job->order.device);
+	tracked_end(broker->tracking, &job->tracked);
 	free(job);
 }
 
@@ -122,10 +135,12 @@ bool reclaim_clean(void *context, struct allocation *allocation, uint32_t range,
 	struct broker *broker = context;
 	struct job *job = calloc(1, sizeof *job);
 
-	if (!job) {
+	if (!job || tracking_reserve(broker->tracking, 1)) {
+		free(job);
 		drain_ended(broker, serial);
 		return false;
 	}
+	tracked_begin(broker->tracking, &job->tracked, TRACKED_CLEANING);
 	job->order.kind = ORDER_ZERO;
 	job->order.device = allocation->device;
 	job->order.uid = allocation->slab.kind.owner;

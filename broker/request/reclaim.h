@@ -11,10 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/memory/restore.h"
+
 struct allocation;
+struct tracked;
 
 /* The hooks clean() and release() of struct memory_orders, which has their contracts. context: the broker. */
 bool reclaim_clean(void *context, struct allocation *allocation, uint32_t range, uint64_t serial);
 void reclaim_release(void *context, struct allocation *allocation);
+
+/* Fills the record of a range that is being zeroed from its slot. */
+void reclaim_note(const struct tracked *cleaning, struct cleaning_record *record);
 
 #endif

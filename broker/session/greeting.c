@@ -27,9 +27,8 @@
 #include "session.h"
 
 #define GREETING_SECONDS 10
-#define DESCRIPTORS      2 /* number of descriptors that are charged for a session: its socket and its pidfd */
 
-_Static_assert(DESCRIPTORS == OUTBOX_UNREAD,
+_Static_assert(SESSION_DESCRIPTORS == OUTBOX_UNREAD,
 	       "what the kernel holds for sessions is no more than what they are charged with");
 
 /* ---- refusing ---- */
@@ -84,12 +83,12 @@ static int session_enter(struct session *session)
 		error = charge_take(&session->greeting, accounting, session->who.uid, RESOURCE_GREETINGS, 1);
 	if (!error)
 		error = charge_take(&session->descriptors, accounting, session->who.uid, RESOURCE_DESCRIPTORS,
-				    DESCRIPTORS);
+				    SESSION_DESCRIPTORS);
 	if (!error)
 		error = fair_join(broker->queue, &session->place, session->who.uid);
 	if (error)
 		return error;
-	session->id = ++broker->sessions->next_id;
+	session->id = session->mappings.session = ++broker->sessions->next_id;
 	session->since = time(NULL);
 	HASH_ADD(hh, broker->sessions->by_id, id, sizeof session->id, session);
 	if (table_added(session))
@@ -122,9 +121,9 @@ struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int
 	return session;
 }
 
-/* ---- the challenge ---- */
+/* ---- what each session has ---- */
 
-static int make_key(struct session *session)
+int session_make_key(struct session *session)
 {
 	session->key = sodium_malloc(WIRE_KEY_SIZE);
 	if (!session->key)
@@ -132,6 +131,29 @@ static int make_key(struct session *session)
 	randombytes_buf(session->key, WIRE_KEY_SIZE);
 	return 0;
 }
+
+static bool event_begin(struct event *event)
+{
+	return event && !event_add(event, NULL);
+}
+
+int session_watch(struct session *session, event_callback_fn ready)
+{
+	struct event_base *base = session->broker->base;
+
+	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, session_on_death, session);
+	if (!event_begin(session->death))
+		goto no_memory;
+	if (session->fd < 0)
+		return 0;
+	session->reading = event_new(base, session->fd, EV_READ | EV_ET | EV_PERSIST, ready, session);
+	if (event_begin(session->reading) && !session_open_outbox(session))
+		return 0;
+no_memory:
+	return error_set(-ENOMEM, "the broker is out of memory");
+}
+
+/* ---- the challenge ---- */
 
 /*
  * Sets the session's process, user and pidfd. Opens the pidfd last, because the functions before it need the reserved
@@ -149,23 +171,6 @@ static int identify(struct session *session)
 	session->start = process_start((uint64_t)session->pid, NULL);
 	session->pidfd = identity_pidfd(session->fd, session->pid);
 	return session->pidfd < 0 ? session->pidfd : 0;
-}
-
-/*
- * Adds the session's events and opens its outbox. The reading event can be edge-triggered, because the reader stops
- * only when the socket is empty, or when something else serves the session again: the fair queue, on_room() for a task,
- * or the timer of discard_later(). Returns 0 or -ENOMEM.
- */
-static int watch(struct session *session, event_callback_fn ready)
-{
-	struct event_base *base = session->broker->base;
-
-	session->reading = event_new(base, session->fd, EV_READ | EV_ET | EV_PERSIST, ready, session);
-	session->death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, session_on_death, session);
-	if (!session->reading || !session->death || session_open_outbox(session) || event_add(session->reading, NULL) ||
-	    event_add(session->death, NULL))
-		return error_set(-ENOMEM, "the broker is out of memory");
-	return greeting_expect(session);
 }
 
 static void challenge(struct session *session)
@@ -198,9 +203,11 @@ void greeting_begin(struct session *session, event_callback_fn ready)
 	socket_stamp_senders(session->fd);
 	error = identify(session);
 	if (!error)
-		error = make_key(session);
+		error = session_make_key(session);
 	if (!error)
-		error = watch(session, ready);
+		error = session_watch(session, ready);
+	if (!error)
+		error = greeting_expect(session);
 	if (error) {
 		greeting_reject(session, error);
 		return;
@@ -224,7 +231,8 @@ int greeting_expect(struct session *session)
 /* Checks the greeting, agrees on the revision of the protocol, and charges the user for the session. */
 static int check(struct session *session, const struct wire_message *message, const struct socket_extra *extra)
 {
-	int revision;
+	const struct broker *broker = session->broker;
+	int revision, error;
 
 	if (message->type != WIRE_HELLO ||
 	    sodium_memcmp(message->hello.nonce, session->nonce, sizeof session->nonce))
@@ -237,7 +245,10 @@ static int check(struct session *session, const struct wire_message *message, co
 		return revision;
 	session->revision = (unsigned)revision;
 	session->own_pid = message->hello.pid;
-	return charge_take(&session->charge, session->broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
+	error = tracking_reserve(broker->tracking, 1);
+	if (error)
+		return error;
+	return charge_take(&session->charge, broker->accounting, session->who.uid, RESOURCE_SESSIONS, 1);
 }
 
 static void welcome(struct session *session)

@@ -30,6 +30,17 @@ struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int
  */
 void greeting_begin(struct session *session, event_callback_fn ready);
 
+/* Makes session->key. Returns 0, or -ENOMEM with the error message set. */
+int session_make_key(struct session *session);
+
+/*
+ * Adds the session's events and opens its outbox. ready: called when the socket can be read. The reading event can be
+ * edge-triggered, because the reader stops only when the socket is empty, or when something else serves the session
+ * again: the fair queue, on_room() for a task, or the timer of discard_later(). A session whose client has hung up gets
+ * the event of its process's death alone. Returns 0, or -ENOMEM with the error message set.
+ */
+int session_watch(struct session *session, event_callback_fn ready);
+
 /* Starts the time limit of the greeting, or starts it again. Returns 0, or -ENOMEM with the error message set. */
 int greeting_expect(struct session *session);
 

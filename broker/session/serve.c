@@ -16,6 +16,7 @@
 #include "fair-queue.h"
 #include "greeting.h"
 #include "outbox.h"
+#include "restore.h"
 #include "session-end.h"
 #include "session.h"
 
@@ -268,6 +269,20 @@ int session_accept(struct broker *broker, int fd, int reserved)
 	if (!session)
 		return error;
 	session_serve(fd, 0, session);
+	return 0;
+}
+
+int session_resume(struct broker *broker, const struct session_record *record, const struct session_descriptors *kept)
+{
+	struct session *session;
+	int error = session_restore(broker, record, kept, session_serve, &session);
+
+	if (error)
+		return error;
+	if (session->hung_up)
+		session_owe(session, DUE_SILENCE);
+	else
+		session_wait(session);
 	return 0;
 }
 

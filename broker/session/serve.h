@@ -13,6 +13,8 @@
 #include <stdbool.h>
 
 struct broker;
+struct session_descriptors;
+struct session_record;
 
 /*
  * Begins a session on the connection fd. If its user has no share or no token left, the session waits in the fair
@@ -20,6 +22,12 @@ struct broker;
  * both descriptors stay the caller's.
  */
 int session_accept(struct broker *broker, int fd, int reserved);
+
+/*
+ * Makes a session of the broker before this one and serves it from now on (restore.h). Takes over the descriptors.
+ * Returns 0, or the error of session_restore(), and then they stay the caller's.
+ */
+int session_resume(struct broker *broker, const struct session_record *record, const struct session_descriptors *kept);
 
 /*
  * Serves the sessions in the fair queue for one pass. Returns true if sessions are left that may be served in the next

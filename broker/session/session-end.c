@@ -12,6 +12,7 @@
 #include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/memory/jobs.h"
+#include "broker/memory/memory.h"
 #include "broker/registry/mappings.h"
 #include "broker/registry/registry.h"
 #include "broker/registry/timeline.h"
@@ -54,6 +55,7 @@ void session_free(struct session *session)
 		fair_count(&session->place, COST_SESSION_END);
 	}
 	broker->sessions->arrived -= session->state == SESSION_ARRIVED;
+	broker->sessions->before -= session->before;
 	fair_leave(&session->place);
 	HASH_DEL(broker->sessions->by_id, session);
 	tracked_end(broker->tracking, &session->tracked);
@@ -138,6 +140,8 @@ void session_end_mappings(struct session *session)
 	} else {
 		CRASH_POINT(session_ended);
 		session_free(session);
+		if (broker->memory->doubted && !broker->sessions->before)
+			registry_trust(broker->registry);
 	}
 	broker_changed(broker);
 }
@@ -308,6 +312,12 @@ void session_prove(struct session *session)
 
 /* ---- hang-up and death ---- */
 
+/* Whether the process may map memory, also because what the broker before this one knew of it is damaged. */
+static bool may_map(const struct session *session)
+{
+	return session->mappings.by_id || (session->before && session->broker->memory->doubted);
+}
+
 /*
  * Ends the session, or begins the proof of death, if its conditions hold. A hang-up alone does not end a session with
  * mappings, not even with orphaned ones, because the process may live on with a mapping.
@@ -318,7 +328,7 @@ static void end_if_over(struct session *session)
 
 	if (session->hung_up && !session_maps(session))
 		owe_end(session);
-	if (session->hung_up && !session->mappings.by_id) {
+	if (session->hung_up && !may_map(session)) {
 		session_end(session);
 	} else {
 		session_do_due(session);

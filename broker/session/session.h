@@ -87,6 +87,8 @@ struct inquired {
 
 #define RANK_NONE UINT32_MAX
 
+#define SESSION_DESCRIPTORS 2 /* number of descriptors that are charged for a session: its socket and its pidfd */
+
 /*
  * Work for one message that takes several passes of the loop. A step of the task is done whenever fair_allows() is true
  * and the socket has room. Until the task is done, the session's socket is not read. A session has one task at most: a
@@ -120,6 +122,7 @@ struct session {
 	/* event: fd is readable (edge-triggered), or the time of the greeting or of discard_later() is over */
 	struct event      *reading;
 	struct event      *death;           /* event: pidfd is readable, so the process is dead */
+	bool               before;     /* the session is one of the broker before this one */
 	bool               opened;     /* the client was welcomed, and counters.sessions_opened counts the session */
 	bool               hung_up;    /* the client has closed its end of the socket */
 	bool               discarding; /* the session is disconnected, and the broker discards what the client sends */
@@ -176,6 +179,7 @@ struct sessions {
 	const struct session_hooks *hooks;
 	struct session      *by_id;   /* table of all sessions, by id */
 	uint64_t             next_id; /* id of the session that began last */
+	unsigned             before;  /* number of sessions of the broker before this one */
 	unsigned             arrived; /* number of sessions in the state SESSION_ARRIVED */
 	struct socket_packet packet;  /* buffer for the packet that is being read, used for all sessions */
 	/* answers that are collected during one packet of messages, or one step of a task */

@@ -95,6 +95,9 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 	case TRACKED_JOB:
 		return true;
 	case TRACKED_OWNER: /* has no slot */
+	case TRACKED_ALLOCATION: /* in the ledger alone */
+	case TRACKED_CLEANING:
+	case TRACKED_TICKET:
 	case TRACKED_HISTOGRAM: /* histograms, like counters, show the activity of other users */
 	case TRACKED_TYPES:
 		return false;
@@ -254,6 +257,8 @@ static unsigned visit(struct walk *walk, const struct tracked *tracked)
 {
 	struct snapshot *snapshot = (struct snapshot *)walk;
 
+	if (!status_size(tracked->type))
+		return 0;
 	if (snapshot->all) {
 		record_send(snapshot, tracked);
 		return 1;

@@ -284,7 +284,7 @@ static void write_record(struct broker *broker, uint32_t slot)
 	const struct tracked *tracked = broker->status->tracking.at[slot];
 	union status_record record;
 
-	if (tracked)
+	if (tracked && status_size(tracked->type))
 		put(broker->status, STATUS_OFFSET(slot), &record, status_fill(broker, tracked, &record));
 	else
 		put(broker->status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
@@ -297,8 +297,8 @@ static int write_records(struct broker *broker)
 	int error = mapped_file_reserve(&status->file, STATUS_OFFSET(status->tracking.slots));
 	uint32_t slot;
 
-	while (!error && status->tracking.changed_count) {
-		slot = tracking_take(&status->tracking);
+	while (!error && status->tracking.changes[SINK_STATUS].count) {
+		slot = tracking_take(&status->tracking, SINK_STATUS);
 		if (slot < status->tracking.slots)
 			write_record(broker, slot);
 	}
@@ -349,7 +349,7 @@ static void forget_written(struct status *status)
 	mapped_file_reset(&status->file);
 	status->header.seal.checksum = 0;
 	for (uint32_t slot = 0; slot < status->tracking.slots; slot++)
-		tracking_put(&status->tracking, slot);
+		tracking_put(&status->tracking, SINK_STATUS, slot);
 }
 
 /*
@@ -378,7 +378,7 @@ static bool is_current(const struct broker *broker)
 {
 	const struct status *status = broker->status;
 
-	return !broker->unpublished && !status->tracking.changed_count &&
+	return !broker->unpublished && !status->tracking.changes[SINK_STATUS].count &&
 	       !memcmp(&status->header.counters, &broker->counters, sizeof broker->counters);
 }
 

@@ -205,6 +205,16 @@ static bool is_over(uint64_t quota, uint64_t holds, uint64_t amount)
 	return amount > quota || holds > quota - amount;
 }
 
+static void charge_account(struct charge *charge, struct accounting *accounting, struct account *account,
+			   enum resource resource, uint64_t amount)
+{
+	account->used[resource] += amount;
+	accounting->capacity[resource].used += amount;
+	account->charges++;
+	tracked_changed(accounting->tracking, &account->tracked);
+	*charge = (struct charge){ account, resource, amount };
+}
+
 int charge_try(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
 	       uint64_t amount)
 {
@@ -217,11 +227,18 @@ int charge_try(struct charge *charge, struct accounting *accounting, uid_t uid, 
 		account_put(accounting, account);
 		return -EDQUOT;
 	}
-	account->used[resource] += amount;
-	accounting->capacity[resource].used += amount;
-	account->charges++;
-	tracked_changed(accounting->tracking, &account->tracked);
-	*charge = (struct charge){ account, resource, amount };
+	charge_account(charge, accounting, account, resource, amount);
+	return 0;
+}
+
+int charge_restore(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
+		   uint64_t amount)
+{
+	struct account *account = account_get(accounting, uid);
+
+	if (!account)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	charge_account(charge, accounting, account, resource, amount);
 	return 0;
 }
 

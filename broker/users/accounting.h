@@ -130,6 +130,13 @@ int charge_take(struct charge *charge, struct accounting *accounting, uid_t uid,
 int charge_try(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
 	       uint64_t amount);
 
+/*
+ * Charges the user with what it holds since the broker before this one: no quota or share is checked. Returns 0, or
+ * -ENOMEM with the error message set.
+ */
+int charge_restore(struct charge *charge, struct accounting *accounting, uid_t uid, enum resource resource,
+		   uint64_t amount);
+
 /* Refunds the charge's amount, and empties the charge. Does nothing for an empty charge. */
 void charge_release(struct charge *charge, struct accounting *accounting);
 

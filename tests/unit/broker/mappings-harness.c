@@ -117,7 +117,7 @@ void released(struct allocation *allocation)
 
 	while ((serial = registry_forget(&registry, &buffers)))
 		tell_of_end(serial);
-	allocation_free(allocation);
+	allocation_free(NULL, allocation);
 }
 
 void device_works(void)

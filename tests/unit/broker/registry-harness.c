@@ -65,7 +65,7 @@ void released(struct allocation *allocation)
 
 	while (registry_forget(&registry, &buffers))
 		;
-	allocation_free(allocation);
+	allocation_free(NULL, allocation);
 }
 
 /* The device thread has freed all that it was told to. */

@@ -3,6 +3,7 @@
  * test-addresses.c - addresses for buffers that all processes map at one address: no two buffers have the same, and
  * there is room between.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,6 +132,32 @@ static void test_what_comes_back_is_joined(void **state)
 	addresses_deinit(&addresses);
 }
 
+/* As a broker that loads a ledger does; then no address is given to two. */
+static void test_what_was_taken_is_claimed_by_the_next(void **state)
+{
+	struct addresses addresses, next;
+
+	(void)state;
+	assert_int_equal(addresses_init(&addresses, 4711), 0);
+	assert_int_equal(addresses_init(&next, addresses.random), 0);
+	use_often(&addresses);
+	assert_int_equal(addresses_claim(&next, 0, GRANULE), 0);
+	for (unsigned i = 0; i < MANY; i += 2) {
+		unsigned which = MANY - 1 - i; /* in another order */
+
+		assert_int_equal(addresses_claim(&next, begin[which], size[which]), 0);
+		assert_int_equal(addresses_claim(&next, begin[which], size[which]), -EBADMSG);
+	}
+	for (unsigned i = 0; i < MANY; i += 2)
+		begin[i] = addresses_take(&next, size[i]);
+	expect_apart(MANY);
+	assert_int_equal(addresses_claim(&next, 4096, GRANULE), -EBADMSG);
+	assert_int_equal(addresses_claim(&next, begin[0] + 4096, GRANULE), -EBADMSG);
+	assert_int_equal(addresses_claim(&next, ADDRESSES_END, GRANULE), -EBADMSG);
+	addresses_deinit(&next);
+	addresses_deinit(&addresses);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +165,7 @@ int main(void)
 		cmocka_unit_test(test_brokers_begin_apart),
 		cmocka_unit_test(test_what_comes_back_is_used_again),
 		cmocka_unit_test(test_what_comes_back_is_joined),
+		cmocka_unit_test(test_what_was_taken_is_claimed_by_the_next),
 	};
 
 	return cmocka_run_group_tests_name("addresses", tests, NULL, NULL);

@@ -110,18 +110,18 @@ static void test_changes_are_marked_together(void **state)
 	clock_now = BEGAN + US;
 	assert_int_equal(histograms_begin(&histograms, &tracking, base), 0);
 	assert_int_equal(tracking.slots, HISTOGRAMS);
-	while (tracking.changed_count)
-		tracking_take(&tracking);
+	while (tracking.changes[SINK_STATUS].count)
+		tracking_take(&tracking, SINK_STATUS);
 	for (int i = 0; i < 1000; i++) {
 		histograms_count(&histograms, HISTOGRAM_ACQUIRE, BEGAN);
 		histograms_count(&histograms, HISTOGRAM_DRAIN, BEGAN);
 	}
-	assert_int_equal(tracking.changed_count, 0);
+	assert_int_equal(tracking.changes[SINK_STATUS].count, 0);
 	event_active(histograms.later, EV_TIMEOUT, 0);
 	event_base_loop(base, EVLOOP_NONBLOCK);
-	assert_int_equal(tracking.changed_count, 2);
-	assert_ptr_equal(tracking.at[tracking_take(&tracking)], &histograms.of[HISTOGRAM_DRAIN].tracked);
-	assert_ptr_equal(tracking.at[tracking_take(&tracking)], &histograms.of[HISTOGRAM_ACQUIRE].tracked);
+	assert_int_equal(tracking.changes[SINK_STATUS].count, 2);
+	assert_ptr_equal(tracking.at[tracking_take(&tracking, SINK_STATUS)], &histograms.of[HISTOGRAM_DRAIN].tracked);
+	assert_ptr_equal(tracking.at[tracking_take(&tracking, SINK_STATUS)], &histograms.of[HISTOGRAM_ACQUIRE].tracked);
 	assert_int_equal(histograms.changed, 0);
 	histograms_count(&histograms, HISTOGRAM_CREATE, BEGAN);
 	assert_int_equal(histograms.changed, 1 << HISTOGRAM_CREATE);

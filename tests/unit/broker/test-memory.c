@@ -68,7 +68,7 @@ static void release_all(void)
 {
 	for (unsigned i = 0; i < releases; i++) {
 		assert_null(memory_released(&memory, released[i]));
-		allocation_free(released[i]);
+		allocation_free(NULL, released[i]);
 	}
 	releases = 0;
 }
@@ -401,15 +401,18 @@ static void test_another_owner_pays_for_all_of_it_or_nothing_changes(void **stat
 /* Of memory whose name is gone nothing more is given out: a new buffer gets other memory. */
 static void test_no_buffer_joins_memory_whose_name_is_gone(void **state)
 {
+	const struct slab_kind kind = kind_of(RANGE);
+	struct allocation *before, *after;
 	uint32_t range;
-	struct allocation *before = take(kind_of(RANGE), false, &range), *after;
 
 	(void)state;
+	assert_int_equal(memory_take(&memory, &kind, SPAN, false, &before, &range), 0);
+	before->named++;
 	memory_close_named(&memory); /* what is not made yet has no name */
 	assert_false(before->is_private);
-	before->memory = 1;
+	memory_ready(&memory, before);
 	memory_close_named(&memory);
-	after = take(kind_of(RANGE), false, &range);
+	after = take(kind, false, &range);
 	assert_ptr_not_equal(after, before);
 	unname(before);
 	unname(after);

@@ -88,6 +88,30 @@ static void test_random_sequence(void **state)
 	places_deinit(&places);
 }
 
+static void test_claimed_places_are_not_handed_out(void **state)
+{
+	bool out[COUNT] = { false };
+	struct places places;
+
+	(void)state;
+	assert_int_equal(places_init(&places, COUNT), 0);
+	for (uint32_t i = 0; i < COUNT; i += 3) {
+		assert_true(places_are_claimable(&places, i));
+		places_claim(&places, i);
+		assert_false(places_are_claimable(&places, i));
+		out[i] = true;
+	}
+	assert_false(places_are_claimable(&places, COUNT));
+	places_claimed(&places);
+	for (int64_t place; (place = places_take(&places)) >= 0; out[place] = true)
+		assert_false(out[place]);
+	for (uint32_t i = 0; i < COUNT; i++)
+		assert_true(out[i]);
+	places_give(&places, 0);
+	assert_int_equal(places_take(&places), 0);
+	places_deinit(&places);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -95,6 +119,7 @@ int main(void)
 		cmocka_unit_test(test_returned_place_comes_last),
 		cmocka_unit_test(test_without_places),
 		cmocka_unit_test(test_random_sequence),
+		cmocka_unit_test(test_claimed_places_are_not_handed_out),
 	};
 
 	return cmocka_run_group_tests_name("places", tests, NULL, NULL);

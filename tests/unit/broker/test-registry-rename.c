@@ -146,13 +146,13 @@ static void test_a_session_writes_what_it_asked_to_write(void **state)
 	assert_false(grants_others_write(&mappings, buffer));
 	assert_true(grants_others_write(&other_mappings, buffer));
 	assert_ptr_equal(grants_find_writer(&other_mappings, buffer), own);
-	grant_add_rights(other, GPUB_WRITE);
+	grant_add_rights(&registry, other, GPUB_WRITE);
 	assert_true(grants_others_write(&mappings, buffer));
 	assert_ptr_equal(grants_find_writer(&mappings, buffer), other);
 	mapping_end(&registry, other->mapping);
 	assert_false(grants_others_write(&mappings, buffer));
 	assert_ptr_equal(grants_find_writer(&mappings, buffer), NULL);
-	grants_stop_writing(&mappings, buffer);
+	grants_stop_writing(&registry, &mappings, buffer);
 	assert_int_equal(buffer->writers, 0);
 	assert_int_equal(own->rights, GPUB_READ);
 	mapping_end(&registry, own->mapping);
@@ -187,7 +187,7 @@ static void test_an_orphaned_mapping_may_still_write(void **state)
 	struct mapping *mapping = mapping_of_other(buffer);
 
 	(void)state;
-	grant_add_rights(mapping->grants, GPUB_WRITE);
+	grant_add_rights(&registry, mapping->grants, GPUB_WRITE);
 	assert_false(mapping_closed(&registry, mapping));
 	assert_true(grants_others_write(&mappings, buffer));
 	mapping_end(&registry, mapping);

@@ -433,7 +433,7 @@ static void test_buffers_end_with_the_memory_that_they_were_in(void **state)
 	assert_int_equal(registry_forget(&registry, &left), serials[RANGES - 1]);
 	note_ended(serials[RANGES - 1]);
 	assert_int_equal(registry_forget(&registry, &left), 0);
-	allocation_free(allocation);
+	allocation_free(NULL, allocation);
 	release_count = 0;
 	assert_int_equal(ended_now_count, RANGES);
 	assert_int_equal(ended_now[RANGES - 1], serials[RANGES - 1]);

@@ -160,6 +160,22 @@ static void test_a_vacated_range_is_taken_again(void **state)
 
 /* ---- room ---- */
 
+static void test_a_certain_range_is_taken_once(void **state)
+{
+	struct allocation allocation;
+
+	(void)state;
+	make(&allocation, KIND, 4);
+	assert_int_equal(slab_claim(&allocation.slab, 4), -EINVAL);
+	assert_int_equal(slab_claim(&allocation.slab, 2), 0);
+	assert_int_equal(slab_claim(&allocation.slab, 2), -EINVAL);
+	assert_int_equal(allocation.slab.vacant, 3);
+	assert_int_equal(slab_take(&slabs, &allocation.slab), 0);
+	assert_int_equal(slab_take(&slabs, &allocation.slab), 1);
+	assert_int_equal(slab_take(&slabs, &allocation.slab), 3);
+	drop(&allocation);
+}
+
 static void test_only_its_own_kind_finds_an_allocation(void **state)
 {
 	struct slab_kind others[5] = { KIND, KIND, KIND, KIND, KIND };
@@ -343,6 +359,7 @@ int main(void)
 		ON(test_a_range_holds_its_size_and_divides_its_slab),
 		ON(test_each_range_is_taken_once),
 		ON(test_a_vacated_range_is_taken_again),
+		ON(test_a_certain_range_is_taken_once),
 		ON(test_only_its_own_kind_finds_an_allocation),
 		ON(test_what_was_not_offered_is_not_found),
 		ON(test_what_is_full_is_not_found_until_a_range_is_vacant),

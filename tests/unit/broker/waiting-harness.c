@@ -72,7 +72,7 @@ static void release(void *context, struct allocation *allocation)
 	uint64_t serial;
 
 	(void)context;
-	allocation_free(allocation);
+	allocation_free(NULL, allocation);
 	while ((serial = registry_forget(broker.registry, &buffers)))
 		if (answers_drains)
 			drain_ended(&broker, serial);

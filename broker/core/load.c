@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c - see load.h */
+#include "load.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "broker/base/context.h"
+#include "broker/base/events.h"
+#include "broker/memory/addresses.h"
+#include "broker/memory/jobs.h"
+#include "broker/memory/pool.h"
+#include "broker/memory/restore.h"
+#include "broker/registry/board-owner.h"
+#include "broker/registry/mappings.h"
+#include "broker/registry/marks.h"
+#include "broker/registry/registry.h"
+#include "broker/registry/timeline.h"
+#include "broker/request/delegation.h"
+#include "broker/request/inquiry.h"
+#include "broker/request/manage.h"
+#include "broker/session/restore.h"
+#include "broker/session/serve.h"
+#include "broker/session/session.h"
+#include "common/error.h"
+#include "common/tables.h"
+#include "note.h"
+
+/* An object that was made, by the number by which records name it. */
+struct known {
+	uint64_t       number;
+	void          *object;
+	UT_hash_handle hh;
+};
+
+/* The records of one type. */
+struct records {
+	struct ledger_record *at;
+	size_t                count, room;
+};
+
+struct load {
+	struct broker                 *broker;
+	const struct kept_descriptors *kept;
+	struct loaded                 *loaded;
+	struct records                 records[LEDGER_TYPES]; /* by type */
+	struct known                  *allocations, *buffers, *mappings;
+	int                            error; /* -ENOMEM: the load cannot go on */
+	char                           text[EVENT_TEXT_MAX]; /* what is wrong with the last damaged record */
+};
+
+/* ---- what was made ---- */
+
+static void *known_find(struct known *const *table, uint64_t number)
+{
+	struct known *known;
+
+	HASH_FIND(hh, *table, &number, sizeof number, known);
+	return known ? known->object : NULL;
+}
+
+static int known_add(struct known **table, uint64_t number, void *object)
+{
+	struct known *known = calloc(1, sizeof *known);
+
+	if (!known)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	known->number = number;
+	known->object = object;
+	HASH_ADD(hh, *table, number, sizeof known->number, known);
+	if (table_added(known))
+		return 0;
+	free(known);
+	return error_set(-ENOMEM, "the broker is out of memory");
+}
+
+static void known_free(struct known **table, struct known *known)
+{
+	HASH_DELETE(hh, *table, known);
+	free(known);
+}
+
+static void known_forget(struct known **table)
+{
+	struct known *known, *next;
+
+	HASH_ITER(hh, *table, known, next)
+		known_free(table, known);
+}
+
+static void damage(struct load *load)
+{
+	load->loaded->damaged++;
+	snprintf(load->text, sizeof load->text, "%s", error_text());
+}
+
+/* Counts what has come of a record: 0, or the error of its room. */
+static void count(struct load *load, int error)
+{
+	if (!error)
+		load->loaded->objects++;
+	else if (error == -EBADMSG)
+		damage(load);
+	else
+		load->error = -ENOMEM;
+}
+
+static void leave_out(struct load *load)
+{
+	load->loaded->left_out++;
+}
+
+static int take_kept(const struct load *load, enum kept_kind kind, uint64_t number)
+{
+	return load->kept->take(load->kept->context, kind, number);
+}
+
+/* ---- one object ---- */
+
+static void load_numbers(struct load *load, const void *bytes)
+{
+	const struct numbers_record *numbers = bytes;
+	struct broker *broker = load->broker;
+
+	broker->registry->next_serial = numbers->serial;
+	broker->registry->next_mapping = numbers->mapping;
+	broker->memory->next = numbers->allocation;
+	broker->sessions->next_id = numbers->session;
+	broker->jobs->numbers = numbers->order;
+	addresses_deinit(&broker->memory->addresses);
+	load->error = addresses_init(&broker->memory->addresses, (uint32_t)numbers->addresses);
+}
+
+static void load_counters(struct load *load, const void *bytes)
+{
+	load->broker->counters = *(const struct counters *)bytes;
+}
+
+static void load_session(struct load *load, const void *bytes)
+{
+	const struct session_record *record = bytes;
+	const struct session_descriptors kept = { record->hung_up ? -1 : take_kept(load, KEPT_SOCKET, record->id),
+						  take_kept(load, KEPT_PIDFD, record->id) };
+	int error = session_resume(load->broker, record, &kept);
+
+	if (error && kept.sock >= 0)
+		close(kept.sock);
+	if (error && kept.pidfd >= 0)
+		close(kept.pidfd);
+	count(load, error);
+}
+
+static void load_allocation(struct load *load, const void *bytes)
+{
+	const struct allocation_record *record = bytes;
+	struct allocation *allocation;
+	int descriptor, error;
+
+	if (record->state == ALLOCATION_MAKING)
+		return; /* the request that needs the memory is made again */
+	descriptor = record->has_descriptor ? take_kept(load, KEPT_MEMORY, record->serial) : -1;
+	error = memory_restore(load->broker->memory, record, descriptor, &allocation);
+	if (error && descriptor >= 0)
+		close(descriptor);
+	if (!error)
+		error = known_add(&load->allocations, record->serial, allocation);
+	count(load, error);
+}
+
+static void load_chunk(struct load *load, const void *bytes)
+{
+	const struct allocation_record *record = bytes;
+	struct allocation *chunk = known_find(&load->allocations, record->serial);
+	struct allocation *parent = record->parent ? known_find(&load->allocations, record->parent) : NULL;
+
+	if (chunk && parent && chunk != parent)
+		memory_restore_chunk(parent, chunk);
+}
+
+static void load_buffer(struct load *load, const void *bytes)
+{
+	const struct buffer_record *record = bytes;
+	struct allocation *allocation = known_find(&load->allocations, record->allocation);
+	struct session *creator = session_find(load->broker, record->creator);
+	struct buffer *buffer;
+	int error;
+
+	if (record->state == BUFFER_CREATING)
+		return; /* its request is made again */
+	if (!allocation) {
+		leave_out(load);
+		return;
+	}
+	error = registry_restore_buffer(load->broker->registry, record, allocation,
+					creator ? &creator->ephemerals : NULL, &buffer);
+	if (!error)
+		error = known_add(&load->buffers, record->first, buffer);
+	count(load, error);
+}
+
+static void load_mapping(struct load *load, const void *bytes)
+{
+	const struct mapping_record *record = bytes;
+	struct allocation *allocation = known_find(&load->allocations, record->allocation);
+	struct session *session = session_find(load->broker, record->session);
+	struct mapping *mapping;
+	int error;
+
+	if (!allocation || !session) {
+		leave_out(load);
+		return;
+	}
+	error = mapping_restore(load->broker->registry, record,
+				&(struct mapping_party){ session, &session->mappings, session->who.uid }, allocation,
+				&mapping);
+	if (!error)
+		error = known_add(&load->mappings, record->id, mapping);
+	count(load, error);
+}
+
+static void load_grant(struct load *load, const void *bytes)
+{
+	const struct grant_record *record = bytes;
+	struct mapping *mapping = known_find(&load->mappings, record->mapping);
+	struct buffer *buffer = known_find(&load->buffers, record->buffer);
+
+	if (mapping && buffer)
+		count(load, grant_restore(load->broker->registry, record, mapping, buffer));
+	else
+		leave_out(load);
+}
+
+static int timeline_make(struct load *load, const struct timeline_record *record, struct buffer *buffer, int page)
+{
+	struct broker *broker = load->broker;
+	struct session *creator = session_find(broker, buffer->creator), *writer = session_find(broker, record->writer);
+	const struct timeline_place place = { &broker->board->board.ends[buffer->place], buffer->serial };
+	int error = charge_restore(&buffer->descriptors, broker->accounting, buffer->owner, RESOURCE_DESCRIPTORS,
+				   TIMELINE_DESCRIPTORS);
+
+	if (!error)
+		error = timeline_restore(record, page, &place, creator ? &creator->timelines : NULL,
+					 writer ? &writer->timelines : NULL, &buffer->timeline);
+	if (error)
+		return error == -ENOMEM ? error : -EBADMSG;
+	marks_restore(broker->marks, buffer->timeline);
+	inquiry_watch(broker, buffer->timeline);
+	return 0;
+}
+
+static void load_timeline(struct load *load, const void *bytes)
+{
+	const struct timeline_record *record = bytes;
+	struct buffer *buffer = known_find(&load->buffers, record->buffer);
+	int page, error;
+
+	if (!buffer) {
+		leave_out(load);
+		return;
+	}
+	page = buffer->timeline ? -1 : take_kept(load, KEPT_PAGE, record->buffer);
+	error = page < 0 ? error_set(-EBADMSG, "no page is kept for the timeline of '%s'", buffer->name) :
+			   timeline_make(load, record, buffer, page);
+	if (error && page >= 0)
+		close(page);
+	count(load, error);
+}
+
+static void load_ticket(struct load *load, const void *bytes)
+{
+	const struct ticket_record *record = bytes;
+	struct buffer *buffer = known_find(&load->buffers, record->buffer);
+
+	if (buffer)
+		count(load, delegation_restore(load->broker, record, buffer));
+	else
+		leave_out(load);
+}
+
+static void load_cleaning(struct load *load, const void *bytes)
+{
+	const struct cleaning_record *record = bytes;
+	struct allocation *allocation = known_find(&load->allocations, record->allocation);
+	int error;
+
+	if (!allocation || allocation->state == ALLOCATION_FREEING) {
+		leave_out(load);
+		return;
+	}
+	error = memory_restore_range(allocation, record->range);
+	if (!error)
+		memory_order_clean(load->broker->memory, allocation, record->range, record->serial);
+	count(load, error);
+}
+
+/* ---- all objects ---- */
+
+/* In this order, because a later type names objects of earlier ones. */
+static const struct loader {
+	unsigned type;
+	void (*load)(struct load *load, const void *record);
+} loaders[] = {
+	{ NOTE_NUMBERS, load_numbers },
+	{ NOTE_COUNTERS, load_counters },
+	{ TRACKED_SESSION, load_session },
+	{ TRACKED_ALLOCATION, load_allocation },
+	{ TRACKED_ALLOCATION, load_chunk },
+	{ TRACKED_BUFFER, load_buffer },
+	{ TRACKED_MAPPING, load_mapping },
+	{ TRACKED_GRANT, load_grant },
+	{ TRACKED_TIMELINE, load_timeline },
+	{ TRACKED_TICKET, load_ticket },
+	{ TRACKED_CLEANING, load_cleaning },
+};
+
+/* The largest record of this program, as a buffer for one. */
+union any_record {
+	uint64_t words[LEDGER_SLOT / sizeof(uint64_t)];
+};
+
+static void load_type(struct load *load, const struct loader *loader)
+{
+	const struct records *records = &load->records[loader->type];
+	union any_record record;
+
+	for (size_t i = 0; i < records->count && !load->error; i++) {
+		ledger_copy(&records->at[i], record.words, note_size(loader->type));
+		loader->load(load, record.words);
+	}
+}
+
+static void collect(const struct ledger_record *record, void *context)
+{
+	struct load *load = context;
+	struct records *records = &load->records[record->type];
+	struct ledger_record *more;
+
+	if (records->count == records->room) {
+		records->room = records->room ? 2 * records->room : 64;
+		more = reallocarray(records->at, records->room, sizeof *more);
+		if (!more) {
+			load->error = error_set(-ENOMEM, "the broker is out of memory");
+			records->room = records->count;
+			return;
+		}
+		records->at = more;
+	}
+	records->at[records->count++] = *record;
+}
+
+/* Chunks in the order of their addresses, and spare memory in the order of its age. */
+static int by_place_and_age(const void *one, const void *other)
+{
+	struct allocation_record a, b;
+
+	ledger_copy(one, &a, sizeof a);
+	ledger_copy(other, &b, sizeof b);
+	if (a.chunk != b.chunk)
+		return a.chunk < b.chunk ? -1 : 1;
+	return a.spare < b.spare ? -1 : a.spare > b.spare;
+}
+
+/* Unlinks buffers whose creator was ending when the broker before this one did, as that one would have. */
+static void unlink_ephemerals(struct broker *broker)
+{
+	struct buffer *buffer, *next;
+
+	HASH_ITER(hh, broker->registry->names, buffer, next)
+		if (buffer->state == BUFFER_LIVE && buffer->flags & GPUB_EPHEMERAL && buffer->creator &&
+		    !buffer->ephemerals)
+			manage_unlink(broker, buffer);
+}
+
+/* Begins what the allocations were doing, in their order, and ends what nothing keeps any more. */
+static void go_on(struct load *load)
+{
+	struct memory *memory = load->broker->memory;
+	struct known *known, *next;
+
+	HASH_ITER(hh, load->allocations, known, next) {
+		struct allocation *allocation = known->object;
+
+		if (!allocation->usage)
+			pool_restore(load->broker, allocation);
+		else if (allocation->state == ALLOCATION_FREEING)
+			memory_release_again(memory, allocation);
+		else
+			memory_restored(memory, allocation);
+	}
+	registry_restored(load->broker->registry);
+	unlink_ephemerals(load->broker);
+}
+
+/* ---- damage ---- */
+
+/* The pid of a pidfd's process as /proc says; 0: it is gone. */
+static uint32_t pid_of(int pidfd)
+{
+	char path[40], line[80];
+	unsigned pid = 0;
+	FILE *info;
+
+	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+	info = fopen(path, "re");
+	while (info && !pid && fgets(line, sizeof line, info))
+		if (sscanf(line, "Pid: %u", &pid) != 1)
+			pid = 0;
+	if (info)
+		fclose(info);
+	return pid;
+}
+
+/*
+ * Makes sessions of the processes whose sessions' records are lost, as if they had hung up, so that their deaths are
+ * proven, too.
+ */
+static void load_lost_sessions(struct load *load)
+{
+	struct session_descriptors kept = { .sock = -1 };
+	struct session_record record = { .state = SESSION_OPEN, .hung_up = 1, .uid = geteuid(), .command = "?" };
+
+	while (!load->error && (kept.pidfd = load->kept->rest(load->kept->context, &record.id)) >= 0) {
+		record.pid = pid_of(kept.pidfd);
+		if (session_resume(load->broker, &record, &kept)) {
+			close(kept.pidfd);
+			load->error = -ENOMEM;
+		}
+	}
+}
+
+static void doubt(struct load *load)
+{
+	load->broker->memory->doubted = true;
+	event_happened(load->broker, &(struct broker_event){ .kind = EVENT_LEDGER_DAMAGED,
+							     .detail = load->loaded->damaged,
+							     .text = load->text });
+	load_lost_sessions(load);
+}
+
+static void load_all(struct load *load)
+{
+	struct records *allocations = &load->records[TRACKED_ALLOCATION];
+
+	if (allocations->count)
+		qsort(allocations->at, allocations->count, sizeof *allocations->at, by_place_and_age);
+	for (size_t i = 0; i < sizeof loaders / sizeof *loaders && !load->error; i++)
+		load_type(load, &loaders[i]);
+	if (!load->error && load->loaded->damaged)
+		doubt(load);
+	if (!load->error)
+		go_on(load);
+	if (!load->error && !load->broker->sessions->before)
+		registry_trust(load->broker->registry);
+}
+
+int load_ledger(struct broker *broker, int fd, const struct kept_descriptors *kept, struct loaded *loaded)
+{
+	struct load load = {
+		.broker = broker, .kept = kept, .loaded = loaded, .text = "a record is not as it was written"
+	};
+	struct ledger_view view;
+	int error = ledger_open(&view, fd);
+
+	if (error)
+		return error;
+	*loaded = (struct loaded){ 0 };
+	loaded->damaged = ledger_each(&view, collect, &load);
+	if (!load.error)
+		load_all(&load);
+	ledger_close(&view);
+	for (unsigned type = 0; type < LEDGER_TYPES; type++)
+		free(load.records[type].at);
+	known_forget(&load.allocations);
+	known_forget(&load.buffers);
+	known_forget(&load.mappings);
+	return load.error;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * load.h - makes what the broker before this one had from its ledger (note.h): sessions, allocations, buffers,
+ * mappings, grants, timelines, tickets, and the work on the devices that was under way.
+ *
+ * Checks each record. A record that names an object whose record is not there is of an object that was ending: it is
+ * left out. A record that no object can have is damage. Nobody knows then what memory a process maps, so nothing is
+ * freed until all processes that were connected are proven dead (memory.doubted). Changes neither the ledger nor the
+ * descriptors that are not taken. Owns nothing: each object is its room's as soon as it is made.
+ */
+#ifndef GPUB_LOAD_H
+#define GPUB_LOAD_H
+
+#include <stdint.h>
+
+struct broker;
+
+/* What descriptors are kept for. */
+enum kept_kind {
+	KEPT_SOCKET, /* of the session with the id */
+	KEPT_PIDFD,  /* of that session's process */
+	KEPT_MEMORY, /* of the allocation with the serial */
+	KEPT_PAGE    /* of the timeline of the buffer with that first serial: the broker's writable one */
+};
+
+/* The descriptors that outlived the broker before this one. */
+struct kept_descriptors {
+	/* Gives a descriptor to the caller. -1: none is kept. */
+	int (*take)(void *context, enum kept_kind kind, uint64_t number);
+	/* Gives a pidfd that nobody took, and the id of its session. -1: none is left. */
+	int (*rest)(void *context, uint64_t *session);
+	void *context;
+};
+
+/* What came of a load. */
+struct loaded {
+	unsigned objects;
+	unsigned left_out; /* records of objects that were ending */
+	unsigned damaged;  /* records that no object can have, and slots that were neither free nor whole */
+};
+
+/*
+ * Loads the ledger `fd`, which stays the caller's, into a broker that has begun and served nobody yet. Returns 0 and
+ * *loaded, after an event if something is damaged; or -EBADMSG: it is no ledger; or -ENOMEM, and then the broker must
+ * end. The error message is set.
+ */
+int load_ledger(struct broker *broker, int fd, const struct kept_descriptors *kept, struct loaded *loaded);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* note.c - see note.h */
+#include "note.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "broker/base/context.h"
+#include "broker/memory/jobs.h"
+#include "broker/memory/restore.h"
+#include "broker/registry/mappings.h"
+#include "broker/registry/registry.h"
+#include "broker/registry/timeline.h"
+#include "broker/request/delegation.h"
+#include "broker/request/reclaim.h"
+#include "broker/session/restore.h"
+#include "broker/session/session.h"
+
+#define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
+
+union record {
+	struct allocation_record allocation;
+	struct cleaning_record   cleaning;
+	struct buffer_record     buffer;
+	struct mapping_record    mapping;
+	struct grant_record      grant;
+	struct timeline_record   timeline;
+	struct ticket_record     ticket;
+	struct session_record    session;
+};
+
+_Static_assert(sizeof(union record) <= LEDGER_RECORD_MAX && sizeof(struct counters) <= LEDGER_RECORD_MAX,
+	       "records fit into slots");
+
+static void fill_session(const struct tracked *tracked, union record *record)
+{
+	session_note(OBJECT(tracked, struct session), &record->session);
+}
+
+static void fill_buffer(const struct tracked *tracked, union record *record)
+{
+	buffer_note(OBJECT(tracked, struct buffer), &record->buffer);
+}
+
+static void fill_mapping(const struct tracked *tracked, union record *record)
+{
+	mapping_note(OBJECT(tracked, struct mapping), &record->mapping);
+}
+
+static void fill_grant(const struct tracked *tracked, union record *record)
+{
+	grant_note(OBJECT(tracked, struct grant), &record->grant);
+}
+
+static void fill_timeline(const struct tracked *tracked, union record *record)
+{
+	timeline_note((const struct timeline *)((const char *)tracked - offsetof(struct timeline, shown.tracked)),
+		      &record->timeline);
+}
+
+static void fill_allocation(const struct tracked *tracked, union record *record)
+{
+	allocation_note(OBJECT(tracked, struct allocation), &record->allocation);
+}
+
+static void fill_cleaning(const struct tracked *tracked, union record *record)
+{
+	reclaim_note(tracked, &record->cleaning);
+}
+
+static void fill_ticket(const struct tracked *tracked, union record *record)
+{
+	delegation_note(tracked, &record->ticket);
+}
+
+/* The types of objects that the ledger has. */
+static const struct kind {
+	size_t size;
+	void (*fill)(const struct tracked *tracked, union record *record);
+} kinds[TRACKED_TYPES] = {
+	[TRACKED_SESSION] = { sizeof(struct session_record), fill_session },
+	[TRACKED_BUFFER] = { sizeof(struct buffer_record), fill_buffer },
+	[TRACKED_MAPPING] = { sizeof(struct mapping_record), fill_mapping },
+	[TRACKED_GRANT] = { sizeof(struct grant_record), fill_grant },
+	[TRACKED_TIMELINE] = { sizeof(struct timeline_record), fill_timeline },
+	[TRACKED_ALLOCATION] = { sizeof(struct allocation_record), fill_allocation },
+	[TRACKED_CLEANING] = { sizeof(struct cleaning_record), fill_cleaning },
+	[TRACKED_TICKET] = { sizeof(struct ticket_record), fill_ticket },
+};
+
+_Static_assert((unsigned)TRACKED_TYPES <= NOTE_COUNTERS, "types of records are numbered once");
+
+size_t note_size(unsigned type)
+{
+	return type < TRACKED_TYPES	? kinds[type].size :
+	       type == NOTE_NUMBERS	? sizeof(struct numbers_record) :
+	       type == NOTE_COUNTERS	? sizeof(struct counters) :
+					  0;
+}
+
+static int make_room(void *context, uint32_t slots)
+{
+	struct note *note = context;
+
+	return ledger_reserve(&note->ledger, NOTE_SLOTS + slots);
+}
+
+int note_begin(struct broker *broker, struct note *note)
+{
+	struct tracking *tracking = broker->tracking;
+	int error;
+
+	memset(note, 0, sizeof *note);
+	error = ledger_create(&note->ledger, NOTE_SLOTS + tracking->room);
+	if (error)
+		return error;
+	tracking->reserve = make_room;
+	tracking->context = note;
+	for (uint32_t slot = 0; slot < tracking->slots; slot++)
+		tracking_put(tracking, SINK_LEDGER, slot);
+	return 0;
+}
+
+void note_end(struct note *note)
+{
+	ledger_destroy(&note->ledger);
+}
+
+static void put_changed(struct ledger *ledger, struct tracking *tracking)
+{
+	while (tracking->changes[SINK_LEDGER].count) {
+		uint32_t slot = tracking_take(tracking, SINK_LEDGER);
+		const struct tracked *tracked = tracking->at[slot];
+		unsigned type = tracked ? tracked->type : TRACKED_NONE;
+		union record record;
+
+		if (kinds[type].fill) {
+			kinds[type].fill(tracked, &record);
+			ledger_put(ledger, NOTE_SLOTS + slot, (uint16_t)type, &record, kinds[type].size);
+		} else {
+			ledger_free(ledger, NOTE_SLOTS + slot);
+		}
+	}
+}
+
+static void put_numbers(struct broker *broker, struct note *note)
+{
+	struct numbers_record numbers = { .serial = broker->registry->next_serial,
+					  .mapping = broker->registry->next_mapping,
+					  .allocation = broker->memory->next,
+					  .session = broker->sessions->next_id,
+					  .order = broker->jobs->numbers,
+					  .addresses = broker->memory->addresses.random };
+
+	if (memcmp(&numbers, &note->numbers, sizeof numbers))
+		ledger_put(&note->ledger, NOTE_NUMBERS_SLOT, NOTE_NUMBERS, &numbers, sizeof numbers);
+	note->numbers = numbers;
+}
+
+static void put_counters(struct broker *broker, struct note *note)
+{
+	if (memcmp(&broker->counters, &note->counters, sizeof note->counters))
+		ledger_put(&note->ledger, NOTE_COUNTERS_SLOT, NOTE_COUNTERS, &broker->counters,
+			   sizeof broker->counters);
+	note->counters = broker->counters;
+}
+
+/*
+ * Numbers come first: of more than a batch a reader finds a beginning, and no number may be given twice. Counters come
+ * last, as what others depend on least.
+ */
+void note_commit(struct broker *broker, struct note *note)
+{
+	put_numbers(broker, note);
+	put_changed(&note->ledger, broker->tracking);
+	put_counters(broker, note);
+	ledger_commit(&note->ledger);
+}

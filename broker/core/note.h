@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * note.h - writes what must survive this broker into its ledger (ledger/ledger.h), object by object.
+ *
+ * Each object that must survive has a slot (base/tracked.h); its room fills its record. Writes a record only when its
+ * object has changed, and counters and next numbers in each commit. Owns the ledger. Never reads it: load.h does.
+ */
+#ifndef GPUB_NOTE_H
+#define GPUB_NOTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/base/counters.h"
+#include "broker/base/tracked.h"
+#include "broker/ledger/ledger.h"
+
+struct broker;
+
+/* Types of records of no object; the others are those of enum tracked_type. */
+#define NOTE_NUMBERS  (LEDGER_TYPES - 1)
+#define NOTE_COUNTERS (LEDGER_TYPES - 2)
+
+/* Slots of the ledger before those of the objects. */
+enum note_slot { NOTE_NUMBERS_SLOT, NOTE_COUNTERS_SLOT, NOTE_SLOTS = 8 };
+
+/* The next numbers to give, which are never used twice. */
+struct numbers_record {
+	uint64_t serial;     /* registry.next_serial */
+	uint64_t mapping;    /* registry.next_mapping */
+	uint64_t allocation; /* memory.next */
+	uint64_t session;    /* sessions.next_id */
+	uint64_t order;      /* jobs.numbers */
+	uint64_t addresses;  /* the random number of addresses_init() */
+};
+
+struct note {
+	struct ledger         ledger;
+	struct numbers_record numbers;  /* as last written */
+	struct counters       counters; /* as last written */
+};
+
+/* Makes an empty ledger. Returns 0 or a negative errno with the error message set. */
+int note_begin(struct broker *broker, struct note *note);
+
+/* Does nothing if note_begin() was not called. */
+void note_end(struct note *note);
+
+/* Commits all changes since the last call. Does nothing if there are none. Cannot fail. */
+void note_commit(struct broker *broker, struct note *note);
+
+/* Bytes of the records of a type; 0: there is none. */
+size_t note_size(unsigned type);
+
+#endif

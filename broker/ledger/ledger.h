@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ledger.h - memory in which a broker notes what must survive it: records in slots, which change together in commits.
+ *
+ * A process that is killed loses no store that it made, so a ledger needs no disk and no flush: only that a reader
+ * finds each commit either whole or not at all, wherever the writer was killed. A commit writes its changes into a
+ * batch, seals the batch with one store, which is the commit, and then puts the changes in their places. A reader that
+ * finds a sealed batch puts them there itself.
+ *
+ * The memory is a memfd of whoever keeps it (ledger_fd); only the broker that made it writes it, and its successor
+ * reads it and writes one of its own. It can grow and never shrinks, so no reader's mapping loses a page. Owns the
+ * memfd and its mapping. Knows no record's contents. Not thread-safe.
+ */
+#ifndef GPUB_LEDGER_H
+#define GPUB_LEDGER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LEDGER_SLOT  512 /* bytes of a slot, with the record's head */
+#define LEDGER_BATCH 64  /* number of changes that can be committed together */
+#define LEDGER_TYPES 32  /* types of records are 1 to LEDGER_TYPES - 1 */
+#define LEDGER_RECORD_MAX (LEDGER_SLOT - sizeof(struct ledger_head))
+
+/* Stands in front of each record. */
+struct ledger_head {
+	uint64_t checksum; /* of the bytes after this field, to the end of the record; 0: the slot is free */
+	uint16_t type;
+	uint16_t size;     /* bytes of the record */
+	uint32_t slot;     /* index of the slot, so that a record at another place is damage */
+};
+
+struct ledger {
+	int      fd;
+	uint8_t *base;   /* the mapping */
+	size_t   size;   /* of the mapping, in bytes */
+	uint32_t slots;  /* number of slots that there is room for */
+	uint32_t staged; /* number of changes in the batch that is not sealed yet */
+};
+
+/* Makes a ledger with room for so many records. Returns 0, or a negative errno with the error message set. */
+int ledger_create(struct ledger *ledger, uint32_t slots);
+
+/* Does nothing if the ledger was not created: all zeros. */
+void ledger_destroy(struct ledger *ledger);
+
+/* A descriptor for whoever keeps the ledger, which stays the ledger's. */
+int ledger_fd(const struct ledger *ledger);
+
+/*
+ * Makes room for at least so many slots. Called before an object gets a slot, because a put cannot fail. Returns 0, or
+ * -ENOMEM or another negative errno with the error message set: then nothing has changed.
+ */
+int ledger_reserve(struct ledger *ledger, uint32_t slots);
+
+/*
+ * Changes the record of a slot in the next commit. size: bytes of the record, at most LEDGER_RECORD_MAX; what is put
+ * into a slot twice before the commit has the later contents. If LEDGER_BATCH changes are staged, commits them first:
+ * of more than a batch, a reader finds a beginning, in the order of the calls.
+ */
+void ledger_put(struct ledger *ledger, uint32_t slot, uint16_t type, const void *record, size_t size);
+
+/* Frees the slot in the next commit. Does nothing if it is free. */
+void ledger_free(struct ledger *ledger, uint32_t slot);
+
+/* Commits what is staged. Does nothing if nothing is. */
+void ledger_commit(struct ledger *ledger);
+
+/* ---- for a successor ---- */
+
+/* The ledger of a broker that has ended. */
+struct ledger_view {
+	uint8_t *base; /* a private copy */
+	size_t   size;
+	uint32_t slots;
+};
+
+/*
+ * Reads a ledger whose writer has ended. fd stays the caller's. -EBADMSG: it is none, or its header or batch is
+ * damaged; other negative errnos are those of mmap(2). The error message is set.
+ */
+int ledger_open(struct ledger_view *view, int fd);
+void ledger_close(struct ledger_view *view);
+
+/* A record that stands in a ledger; bytes is within the view, and aligned to 8. */
+struct ledger_record {
+	uint32_t    slot;
+	uint16_t    type;
+	uint16_t    size;
+	const void *bytes;
+};
+
+/*
+ * Calls take() for each record, in the order of the slots. Returns the number of slots that are neither free nor a
+ * whole record: damage, which says nothing of what stood there.
+ */
+uint32_t ledger_each(const struct ledger_view *view, void (*take)(const struct ledger_record *record, void *context),
+		     void *context);
+
+/*
+ * Copies a record into a struct of this program's size: what an older broker's record lacks is zero, and what a newer
+ * one's has more is left out.
+ */
+void ledger_copy(const struct ledger_record *record, void *to, size_t size);
+
+#endif

@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* successor.c - see successor.h */
+#include "successor.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "broker/registry/timeline.h"
+#include "broker/request/acquire.h"
+#include "broker/request/reclaim.h"
+#include "broker/session/session-end.h"
+#include "broker/status/status.h"
+
+#define LANES 2
+
+struct broker successor;
+struct note note;
+void (*successor_committed)(void);
+static struct core parts;
+static struct event_base *base;
+static int lanes[LANES][2];
+static bool is_noting;
+
+/* ---- what is kept ---- */
+
+static const struct session *resumed; /* the living session whose socket was taken last */
+
+static const struct allocation *allocation_by_serial(uint64_t serial)
+{
+	const struct allocation *allocation;
+	const struct usage *usage;
+	struct spare *spare;
+
+	DL_FOREACH(broker.memory->allocations, allocation)
+		if (allocation->serial == serial)
+			return allocation;
+	for (usage = broker.memory->usages.by_key; usage; usage = usage->hh.next)
+		DL_FOREACH(usage->spares[SPARE_POOLED], spare) {
+			allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
+			if (allocation->serial == serial)
+				return allocation;
+		}
+	return NULL;
+}
+
+static const struct timeline *timeline_by_buffer(uint64_t first)
+{
+	const struct buffer *buffer;
+
+	for (buffer = broker.registry->serials; buffer; buffer = buffer->by_serial.next)
+		if (buffer->first == first)
+			return buffer->timeline;
+	return NULL;
+}
+
+/* The descriptors of a session that may have ended. */
+static struct {
+	uint64_t session;
+	int      sock, pidfd;
+} ended = { .sock = -1, .pidfd = -1 };
+
+void successor_keep(const struct session *session)
+{
+	ended.session = session->id;
+	ended.sock = fcntl(session->fd, F_DUPFD_CLOEXEC, 0);
+	ended.pidfd = fcntl(session->pidfd, F_DUPFD_CLOEXEC, 0);
+}
+
+static void forget_ended(void)
+{
+	if (ended.sock >= 0)
+		close(ended.sock);
+	if (ended.pidfd >= 0)
+		close(ended.pidfd);
+	ended.sock = ended.pidfd = -1;
+}
+
+static int kept_fd(enum kept_kind kind, uint64_t number)
+{
+	const struct session *session = session_find(&broker, number);
+	const struct allocation *allocation;
+	const struct timeline *timeline;
+
+	switch (kind) {
+	case KEPT_SOCKET:
+		resumed = session;
+		return session ? session->fd : number == ended.session ? ended.sock : -1;
+	case KEPT_PIDFD:
+		return session ? session->pidfd : number == ended.session ? ended.pidfd : -1;
+	case KEPT_MEMORY:
+		allocation = allocation_by_serial(number);
+		return allocation ? allocation->descriptor : -1;
+	default:
+		timeline = timeline_by_buffer(number);
+		return timeline ? timeline->writable : -1;
+	}
+}
+
+static int take(void *context, enum kept_kind kind, uint64_t number)
+{
+	int fd = kept_fd(kind, number);
+
+	(void)context;
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* The pidfds of the living broker's sessions that the successor has no session of. */
+static int rest(void *context, uint64_t *number)
+{
+	const struct session *session;
+
+	(void)context;
+	for (session = broker.sessions->by_id; session; session = session->hh.next)
+		if (session_is_welcome(session) && !session_find(&successor, session->id)) {
+			*number = session->id;
+			return fcntl(session->pidfd, F_DUPFD_CLOEXEC, 0);
+		}
+	return -1;
+}
+
+/* ---- other users ---- */
+
+int __real_identity_of_peer(int sock, pid_t *pid, struct identity *identity);
+int __wrap_identity_of_peer(int sock, pid_t *pid, struct identity *identity);
+
+/* A test has one user, so a successor finds out from the living session who its peer is. */
+int __wrap_identity_of_peer(int sock, pid_t *pid, struct identity *identity)
+{
+	int error = __real_identity_of_peer(sock, pid, identity);
+
+	if (error || !resumed || resumed->who.uid == identity->uid)
+		return error;
+	identity_clear(identity);
+	identity->uid = resumed->who.uid;
+	identity->gid = resumed->who.gid;
+	return 0;
+}
+
+static void charge_again(struct charge *charge, uid_t uid)
+{
+	struct charge before = *charge;
+
+	assert_int_equal(charge_take(charge, broker.accounting, uid, before.resource, before.amount), 0);
+	charge_release(&before, broker.accounting);
+}
+
+struct peer join_as_charged(uid_t uid)
+{
+	struct peer peer = join_as(uid);
+	struct session *session = session_of(&peer);
+
+	charge_again(&session->charge, uid);
+	charge_again(&session->descriptors, uid);
+	tracked_changed(broker.tracking, &session->tracked);
+	broker_publish(&broker);
+	return peer;
+}
+
+/* ---- the living broker's ledger ---- */
+
+static void write_and_note(struct broker *of)
+{
+	status_write(of);
+	note_commit(of, &note);
+	if (successor_committed)
+		successor_committed();
+}
+
+void successor_note(void)
+{
+	assert_int_equal(note_begin(&broker, &note), 0);
+	base = event_base_new();
+	assert_non_null(base);
+	broker.publish = write_and_note;
+	is_noting = true;
+	write_and_note(&broker);
+}
+
+void successor_forget(void)
+{
+	if (!is_noting)
+		return;
+	is_noting = false;
+	forget_ended();
+	successor_committed = NULL;
+	broker.publish = status_write;
+	broker.tracking->reserve = NULL;
+	note_end(&note);
+	event_base_free(base);
+}
+
+/* ---- the successor ---- */
+
+static void board_copy(struct board_owner *board)
+{
+	size_t words = broker.config->buffers * sizeof *board->board.words;
+	size_t ends = broker.config->buffers * sizeof *board->board.ends;
+
+	*board = *broker.board;
+	board->board.words = calloc(1, words);
+	board->board.ends = calloc(1, ends);
+	memcpy((void *)board->board.words, (const void *)broker.board->board.words, words);
+	memcpy((void *)board->board.ends, (const void *)broker.board->board.ends, ends);
+}
+
+static void on_lost(void *context)
+{
+	(void)context;
+}
+
+static void jobs_begin(void)
+{
+	int socks[LANES];
+
+	for (unsigned i = 0; i < LANES; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, lanes[i]), 0);
+		socks[i] = lanes[i][0];
+	}
+	assert_int_equal(jobs_start(successor.jobs, base, socks, LANES, on_lost, NULL), 0);
+	successor.jobs->lost = true; /* jobs wait */
+	successor.jobs->tracking = successor.tracking;
+}
+
+void successor_begin(void)
+{
+	static const struct registry_hooks hooks = { acquire_notice, delegation_forget };
+	const struct memory_orders orders = { reclaim_clean, reclaim_release, &successor };
+
+	memset(&parts, 0, sizeof parts);
+	broker_join(&successor, &parts);
+	parts.config = *broker.config;
+	successor.base = base;
+	successor.device = broker.device;
+	successor.discard = broker.discard; /* has threads */
+	successor.events = NULL;
+	board_copy(successor.board);
+	accounting_init(successor.accounting);
+	successor.accounting->tracking = successor.tracking;
+	assert_int_equal(delegation_init(successor.delegation), 0);
+	memory_init(successor.memory, successor.accounting, &orders);
+	successor.memory->exported = broker.memory->exported;
+	successor.memory->descriptors = broker.memory->descriptors;
+	successor.memory->tracking = successor.tracking;
+	assert_int_equal(addresses_init(&successor.memory->addresses, 1), 0);
+	assert_int_equal(registry_init(successor.registry, successor.memory, successor.board->board.words,
+				       parts.config.buffers, parts.config.handles, &hooks, &successor),
+			 0);
+	successor.registry->tracking = successor.tracking;
+	successor.registry->marks = successor.marks;
+	successor.registry->trust = broker.registry->trust;
+	pool_init(&successor, &(struct pool_limits){ broker.memory->usages.limit, broker.pool->objects },
+		  &successor.memory->usages);
+	assert_int_equal(marks_init(&successor), 0);
+	assert_int_equal(fair_queue_init(successor.queue, base, successor.accounting), 0);
+	successor.sessions->hooks = broker.sessions->hooks;
+	jobs_begin();
+}
+
+int successor_go_on(int ledger, struct loaded *loaded)
+{
+	const struct kept_descriptors kept = { take, rest, NULL };
+	int error;
+
+	error = load_ledger(&successor, ledger, &kept, loaded);
+	resumed = NULL;
+	return error;
+}
+
+/* A timeline that ends would end in its page, which is the living broker's, too. */
+static void timelines_stay(void)
+{
+	struct buffer *buffer;
+
+	for (buffer = successor.registry->serials; buffer; buffer = buffer->by_serial.next)
+		if (buffer->timeline && !buffer->timeline->writer)
+			buffer->timeline->writer = UINT64_MAX;
+}
+
+int successor_load(int ledger, struct loaded *loaded)
+{
+	successor_begin();
+	return successor_go_on(ledger, loaded);
+}
+
+void successor_end(void)
+{
+	timelines_stay();
+	usages_limit(&successor.memory->usages, 0);
+	jobs_stop(successor.jobs);
+	sessions_deinit(&successor);
+	fair_queue_deinit(successor.queue);
+	marks_deinit(successor.marks);
+	registry_deinit(successor.registry);
+	pool_forget(&successor);
+	memory_deinit(successor.memory);
+	delegation_deinit(successor.delegation);
+	accounting_deinit(successor.accounting);
+	tracking_deinit(successor.tracking);
+	free((void *)successor.board->board.words);
+	free(successor.board->board.ends);
+	for (unsigned i = 0; i < LANES; i++) {
+		close(lanes[i][0]);
+		close(lanes[i][1]);
+	}
+}
+
+/* ---- what a broker has ---- */
+
+static struct lines {
+	char **at;
+	size_t count, room;
+} lines;
+
+__attribute__((format(printf, 1, 2))) static void line(const char *format, ...)
+{
+	va_list arguments;
+
+	if (lines.count == lines.room) {
+		lines.room = lines.room ? 2 * lines.room : 256;
+		lines.at = reallocarray(lines.at, lines.room, sizeof *lines.at);
+		assert_non_null(lines.at);
+	}
+	va_start(arguments, format);
+	assert_true(vasprintf(&lines.at[lines.count++], format, arguments) >= 0);
+	va_end(arguments);
+}
+
+static int compare(const void *one, const void *other)
+{
+	return strcmp(*(char *const *)one, *(char *const *)other);
+}
+
+static char *join_lines(void)
+{
+	size_t size = 1;
+	char *text, *end;
+
+	qsort(lines.at, lines.count, sizeof *lines.at, compare);
+	for (size_t i = 0; i < lines.count; i++)
+		size += strlen(lines.at[i]) + 1;
+	text = end = malloc(size);
+	assert_non_null(text);
+	*end = 0;
+	for (size_t i = 0; i < lines.count; i++) {
+		end += sprintf(end, "%s\n", lines.at[i]);
+		free(lines.at[i]);
+	}
+	lines.count = 0;
+	return text;
+}
+
+#define N(value) ((unsigned long long)(value))
+
+static void charge_line(const char *what, uint64_t number, const struct charge *charge)
+{
+	if (charge->account)
+		line("charge of %s %llu: uid %u resource %d amount %llu", what, N(number), charge->account->uid,
+		     charge->resource, N(charge->amount));
+}
+
+static void allocation_lines(const struct allocation *allocation)
+{
+	const struct allocation *chunk;
+	uint64_t serial = allocation->serial;
+	unsigned place = 0, orphaned = 0, open = 0;
+	const struct mapping *mapping;
+
+	DL_FOREACH(allocation->mappings, mapping) {
+		open++;
+		orphaned += mapping->orphaned;
+	}
+	line("allocation %llu state %d device %u span %llu size %llu reserved %llu memory %llu address %llu range %llu "
+	     "mode %o exported %u owner %u group %u ranges %u vacant %u closed %d offered %d private %d reclaimed %d "
+	     "ended %d releasing %d lost %u",
+	     N(serial), allocation->state, allocation->device, N(allocation->span), N(allocation->size),
+	     N(allocation->reserved), N(allocation->memory), N(allocation->address), N(allocation->slab.kind.range),
+	     allocation->slab.kind.mode, allocation->slab.kind.exported, allocation->slab.kind.owner,
+	     allocation->slab.kind.group, allocation->slab.ranges, allocation->slab.vacant, allocation->slab.closed,
+	     allocation->slab.shelf != NULL, allocation->is_private, allocation->reclaimed, allocation->ended,
+	     allocation->releasing, allocation->lost);
+	line("allocation %llu named %u grants %u open %u (%u) orphaned %u (%u) busy %u chunks %u job %d descriptor %d",
+	     N(serial), allocation->named, allocation->grant_count, allocation->open, open, allocation->orphaned,
+	     orphaned, allocation->busy, allocation->chunk_count, allocation->job != NULL, allocation->descriptor >= 0);
+	for (uint32_t word = 0; allocation->slab.bits && word < (allocation->slab.ranges + 63) / 64; word++)
+		line("allocation %llu vacant word %u: %llx", N(serial), word, N(allocation->slab.bits[word]));
+	for (size_t i = 0; i < sizeof allocation->handle.bytes; i += 16)
+		line("allocation %llu handle %zu: %02x%02x", N(serial), i, allocation->handle.bytes[i],
+		     allocation->handle.bytes[i + 1]);
+	DL_FOREACH2(allocation->chunks, chunk, chunk_next)
+		line("allocation %llu chunk %u: %llu place %u of %llu", N(serial), place++, N(chunk->serial),
+		     chunk->place, N(chunk->parent->serial));
+	charge_line("bytes of allocation", serial, &allocation->charge);
+	charge_line("descriptors of allocation", serial, &allocation->descriptors);
+}
+
+static void usage_lines(const struct usages *usages)
+{
+	const struct usage *usage;
+	const struct spare *spare;
+
+	for (unsigned device = 0; device < DEVICE_MAX; device++)
+		if (usages->bytes[device][SPARE_IDLE] || usages->bytes[device][SPARE_POOLED])
+			line("device %u idle %llu pooled %llu", device, N(usages->bytes[device][SPARE_IDLE]),
+			     N(usages->bytes[device][SPARE_POOLED]));
+	for (usage = usages->by_key; usage; usage = usage->hh.next) {
+		line("usage %u of %u: holds %u made %llu", usage->key.device, usage->key.uid, usage->holds,
+		     N(usage->made));
+		for (unsigned kind = 0; kind < SPARE_KINDS; kind++) {
+			unsigned place = 0;
+
+			DL_FOREACH(usage->spares[kind], spare)
+				line("spare %u of device %u of %u: %u is %llu, %llu bytes", kind, usage->key.device,
+				     usage->key.uid, place++,
+				     N(((struct allocation *)((char *)(uintptr_t)spare -
+							      offsetof(struct allocation, spare)))->serial),
+				     N(spare->bytes));
+		}
+	}
+}
+
+static void pool_lines(const struct broker *of)
+{
+	const struct allocation *allocation;
+
+	line("pool: %u pooled, device 0: %u releases, %llu returning", of->pool->count, of->pool->device[0].releases,
+	     N(of->pool->device[0].returning));
+	DL_FOREACH(of->pool->leaving, allocation)
+		line("leaves the pool: %llu memory %llu", N(allocation->serial), N(allocation->memory));
+}
+
+static void timeline_line(const struct timeline *timeline)
+{
+	line("timeline of %llu serial %llu writer %llu mark %llx value %llu checked %d pid %u rank %u uid %u how %llu",
+	     N(timeline->buffer), N(timeline->serial), N(timeline->writer), N(timeline->mark),
+	     N(timeline_value(timeline)), timeline->marks != NULL, timeline->shown.pid, timeline->shown.rank,
+	     timeline->shown.uid, N(timeline->mark ? timeline->end->how : 0));
+}
+
+static void buffer_lines(const struct buffer *buffer)
+{
+	gpub_layout layout = buffer_layout(buffer);
+	const struct grant *grant;
+
+	line("buffer %llu serial %llu '%s' place %u state %d size %llu offset %llu reserve %llu in %llu owner %u (%u) "
+	     "group %u mode %o flags %x created %llu creator %llu ephemeral %d layout %u/%u/%llu",
+	     N(buffer->first), N(buffer->serial), buffer->name, buffer->place, buffer->state, N(buffer->size),
+	     N(buffer->offset), N(buffer->reserve), N(buffer->allocation->serial), buffer->owner,
+	     buffer->owner_changes, buffer->group, buffer->mode, buffer->flags, N(buffer->created),
+	     N(buffer->creator), buffer->ephemerals != NULL, layout.code, layout.ndim, N(layout.shape[0]));
+	line("buffer %llu grants %u orphaned %u writers %u timeline %d tickets %d", N(buffer->first),
+	     buffer->grant_count, buffer->orphaned, buffer->writers, buffer->timeline != NULL,
+	     buffer->tickets != NULL);
+	DL_FOREACH(buffer->grants, grant)
+		line("grant of %llu under %llu key %llx rights %u entered %d", N(buffer->first), N(grant->mapping->id),
+		     N(grant->key.serial), grant->rights, grant->hh.tbl != NULL);
+	charge_line("buffer", buffer->first, &buffer->charge);
+	charge_line("descriptors of buffer", buffer->first, &buffer->descriptors);
+	if (buffer->timeline)
+		timeline_line(buffer->timeline);
+}
+
+static void session_lines(const struct session *session)
+{
+	const struct mapping *mapping;
+	const struct timeline *timeline;
+	const struct buffer *buffer;
+
+	line("session %llu state %d pid %d uid %u gid %u groups %u '%s' start %llu since %llu own %u revision %u "
+	     "rank %u opened %d answers %d mps %d hung up %d orphaned %u grants %u bytes %llu",
+	     N(session->id), session->state, session->pid, session->who.uid, session->who.gid,
+	     session->who.group_count, session->command, N(session->start), N(session->since), session->own_pid,
+	     session->revision, session->rank, session->opened, session->answers, session->proof.mps,
+	     session->hung_up, session->mappings.orphaned, session->mappings.grant_count,
+	     N(session->mappings.bytes));
+	for (mapping = session->mappings.by_id; mapping; mapping = mapping->hh.next)
+		line("mapping %llu of %llu of allocation %llu bytes %llu device %u place %u shared %d orphaned %d "
+		     "uid %u grants %u siblings %u charged %d",
+		     N(mapping->id), N(session->id), N(mapping->allocation->serial), N(mapping->bytes),
+		     mapping->device, mapping->orphaned ? 0 : mapping->place, mapping->shared, mapping->orphaned,
+		     mapping->uid, mapping->grant_count, mapping->siblings->count, mapping->charge.account != NULL);
+	DL_FOREACH2(session->timelines.written, timeline, written_next)
+		line("session %llu writes %llu", N(session->id), N(timeline->buffer));
+	DL_FOREACH2(session->ephemerals, buffer, ephemeral_next)
+		line("session %llu has ephemeral %llu", N(session->id), N(buffer->first));
+}
+
+static void account_line(void *context, uid_t uid, const uint64_t amounts[RESOURCES])
+{
+	(void)context;
+	for (unsigned i = 0; i < RESOURCES; i++)
+		if (amounts[i] && i != RESOURCE_QUEUED && i != RESOURCE_GREETINGS)
+			line("uid %u has %llu of %s", uid, N(amounts[i]), resource_key((enum resource)i));
+}
+
+static void number_lines(const struct broker *of)
+{
+	const uint64_t *counter = (const uint64_t *)&of->counters;
+
+	line("next: serial %llu mapping %llu allocation %llu session %llu", N(of->registry->next_serial),
+	     N(of->registry->next_mapping), N(of->memory->next), N(of->sessions->next_id));
+	line("%u buffers, %u mappings, %llu bytes, free: %u words, %u handles", of->registry->buffer_count,
+	     of->registry->mapping_count, N(of->memory->bytes), of->registry->words.free, of->registry->handles.free);
+	line("names %u serials %u", HASH_COUNT(of->registry->names), HASH_CNT(by_serial, of->registry->serials));
+	for (size_t i = 0; i < sizeof of->counters / sizeof *counter; i++)
+		line("counter %zu: %llu", i, N(counter[i]));
+	for (uint32_t i = 0; i < of->config->buffers; i++)
+		if (of->registry->by_place[i])
+			line("word %u: %llx", i, N(of->board->board.words[i]));
+}
+
+char *broker_text(struct broker *of)
+{
+	const struct allocation *allocation;
+	const struct buffer *buffer;
+	const struct session *session;
+
+	DL_FOREACH(of->memory->allocations, allocation)
+		allocation_lines(allocation);
+	for (buffer = of->registry->serials; buffer; buffer = buffer->by_serial.next)
+		buffer_lines(buffer);
+	for (session = of->sessions->by_id; session; session = session->hh.next)
+		session_lines(session);
+	usage_lines(&of->memory->usages);
+	pool_lines(of);
+	accounting_each(of->accounting, account_line, NULL);
+	number_lines(of);
+	return join_lines();
+}
+
+/* ---- equal ---- */
+
+/*
+ * Hides what a successor numbers anew: its orders, and the age of spare memory, whose order broker_text() has.
+ */
+static void hide_numbers(const struct ledger_record *record, uint8_t *bytes)
+{
+	if (record->type == NOTE_NUMBERS)
+		((struct numbers_record *)bytes)->order = 0;
+	else if (record->type == TRACKED_ALLOCATION && ((struct allocation_record *)bytes)->spare)
+		((struct allocation_record *)bytes)->spare = 1;
+}
+
+static void record_line(const struct ledger_record *record, void *context)
+{
+	static const char digits[] = "0123456789abcdef";
+	char text[2 * LEDGER_RECORD_MAX + 1];
+	uint8_t bytes[LEDGER_RECORD_MAX] __attribute__((aligned(8)));
+
+	(void)context;
+	ledger_copy(record, bytes, sizeof bytes);
+	hide_numbers(record, bytes);
+	for (size_t i = 0; i < record->size; i++) {
+		text[2 * i] = digits[bytes[i] >> 4];
+		text[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	text[2 * record->size] = 0;
+	line("record of type %u: %s", record->type, text);
+}
+
+static char *ledger_text(const struct note *of)
+{
+	struct ledger_view view;
+
+	assert_int_equal(ledger_open(&view, ledger_fd(&of->ledger)), 0);
+	assert_int_equal(ledger_each(&view, record_line, NULL), 0);
+	ledger_close(&view);
+	return join_lines();
+}
+
+/* What the broker notes when it notes all that it has. */
+static char *noted_anew(struct broker *of)
+{
+	int (*reserve)(void *, uint32_t) = of->tracking->reserve;
+	void *context = of->tracking->context;
+	static struct note anew;
+	char *text;
+
+	assert_int_equal(note_begin(of, &anew), 0);
+	note_commit(of, &anew);
+	of->tracking->reserve = reserve;
+	of->tracking->context = context;
+	text = ledger_text(&anew);
+	note_end(&anew);
+	return text;
+}
+
+static void expect_same(const char *what, char *one, char *other)
+{
+	const char *a = one, *b = other;
+
+	if (!strcmp(one, other)) {
+		free(one);
+		free(other);
+		return;
+	}
+	while (*a == *b) {
+		a++;
+		b++;
+	}
+	while (a > one && a[-1] != '\n') {
+		a--;
+		b--;
+	}
+	print_message("%s differ:\n%.*s\n%.*s\n", what, (int)strcspn(a, "\n"), a, (int)strcspn(b, "\n"), b);
+	fail();
+}
+
+void expect_equal_successor(void)
+{
+	struct loaded loaded;
+
+	broker_publish(&broker);
+	expect_same("the ledger and the living broker", ledger_text(&note), noted_anew(&broker));
+	assert_int_equal(successor_load(ledger_fd(&note.ledger), &loaded), 0);
+	if (loaded.damaged)
+		print_message("%u records are damaged: %s\n", loaded.damaged, error_text());
+	assert_int_equal(loaded.damaged, 0);
+	assert_int_equal(loaded.left_out, 0);
+	expect_same("the living broker and its successor", broker_text(&broker), broker_text(&successor));
+	expect_same("the ledger and that of a successor", ledger_text(&note), noted_anew(&successor));
+	successor_end();
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * successor.h - a second broker in this process, which loads the ledger of the harness's broker and serves nobody.
+ *
+ * It gets duplicates of the descriptors that a keeper would have kept. Its orders wait for an owner that never starts,
+ * its words and ends are in a board of its own. So it can be made after each change of the living broker, and be
+ * compared with that.
+ */
+#ifndef GPUB_TESTS_SUCCESSOR_H
+#define GPUB_TESTS_SUCCESSOR_H
+
+#include "session-harness.h"
+
+#include "broker/core/load.h"
+#include "broker/core/note.h"
+
+extern struct broker successor;
+extern struct note note; /* of the harness's broker, after successor_note() */
+
+/* Has the harness's broker note what it has, in each broker_publish(). Called when a test begins. */
+void successor_note(void);
+
+/* Ends that. Called when a test ends, before the teardown of the harness. */
+void successor_forget(void);
+
+/* A session of another user, charged to that one; a successor takes it for one, too. */
+struct peer join_as_charged(uid_t uid);
+
+/* Called after each commit. NULL: nothing. */
+extern void (*successor_committed)(void);
+
+/* Keeps the descriptors of a living session, as a keeper would, until successor_forget(): it may end meanwhile. */
+void successor_keep(const struct session *session);
+
+/* Loads a ledger into a new successor, at once or in two steps. Returns what load_ledger() returns. */
+int successor_load(int ledger, struct loaded *loaded);
+void successor_begin(void);
+int successor_go_on(int ledger, struct loaded *loaded);
+
+/* Ends the successor, and frees nothing that the living broker has. */
+void successor_end(void);
+
+/* What a broker has, as lines in an order of their own: equal brokers have equal texts. The caller frees the text. */
+char *broker_text(struct broker *of);
+
+/*
+ * Fails unless the ledger has what the living broker has, the successor that loads it is its equal, and notes the same
+ * in a ledger of its own.
+ */
+void expect_equal_successor(void);
+
+#endif
