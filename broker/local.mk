@@ -57,6 +57,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/memory/allocation.c broker/memory/allocation.h \
 	broker/memory/restore.c broker/memory/restore.h \
 	broker/owner/order.h broker/owner/owner.c broker/owner/owner.h \
+	broker/owner/forked.c broker/owner/forked.h \
 	broker/owner/packet.c broker/owner/packet.h \
 	broker/owner/parent.c broker/owner/parent.h \
 	broker/owner/process.c broker/owner/process.h \

@@ -316,6 +316,12 @@ static void finish(struct lane *lane, const struct outcome *outcome, int descrip
 	job->done(job);
 }
 
+/* Whether an error of packet_receive() says that the owner sends nothing more that can be understood. */
+static bool has_ended(int error)
+{
+	return error && error != -EAGAIN;
+}
+
 /* Handles the answers that the owner has sent, then lets it have more orders. Returns the error of packet_receive(). */
 static int read_answers(struct lane *lane, void (*handle)(struct lane *, const struct outcome *, int descriptor))
 {
@@ -328,7 +334,7 @@ static int read_answers(struct lane *lane, void (*handle)(struct lane *, const s
 			handle(lane, &outcome, descriptor);
 	}
 	explicit_bzero(&outcome.handle, sizeof outcome.handle);
-	if (error != -ECONNRESET && !lane->jobs->lost)
+	if (!has_ended(error) && !lane->jobs->lost)
 		send_orders(lane);
 	return error;
 }
@@ -352,7 +358,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	if (read_answers(lane, finish) == -ECONNRESET)
+	if (has_ended(read_answers(lane, finish)))
 		jobs_lose(lane->jobs);
 }
 

@@ -69,7 +69,7 @@ int packet_receive(int sock, void *bytes, size_t size, int *fd, int flags)
 
 	/* a side that ended with unread packets causes one ECONNRESET, before what it had sent can be received */
 	do {
-		msg.msg_controllen = sizeof control.bytes;
+		msg.msg_controllen = CMSG_LEN(sizeof *fd); /* room for one: the kernel closes further ones */
 		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
 	} while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++) ||
 			     (is_short_of_room(errno) && naps(flags))));
@@ -82,5 +82,5 @@ int packet_receive(int sock, void *bytes, size_t size, int *fd, int flags)
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
-	return -ECONNRESET;
+	return got ? -EPROTO : -ECONNRESET;
 }

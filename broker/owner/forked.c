@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forked.c - see forked.h */
+#include "forked.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "serve.h"
+
+#define OWNER_NAME "gpubroker-owner" /* 15 bytes: the kernel keeps no more */
+
+void forked_become(const char *name, int sock, pid_t parent)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, name);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || null < 0 || dup2(null, 0) < 0 ||
+	    dup2(null, 1) < 0 || (sock != FORKED_SOCK && dup3(sock, FORKED_SOCK, O_CLOEXEC) < 0) ||
+	    close_range(FORKED_SOCK + 1, ~0u, 0))
+		_exit(EXIT_FAILURE);
+}
+
+void forked_owner(int sock, pid_t parent)
+{
+	static struct service service;
+
+	forked_become(OWNER_NAME, sock, parent);
+	owner_serve(&service, FORKED_SOCK);
+	exit(EXIT_SUCCESS); /* with the checks that the host device makes at the exit of an owner */
+}
