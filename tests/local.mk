@@ -415,6 +415,9 @@ tests_unit_broker_test_registry_idle_SOURCES = tests/unit/broker/test-registry-i
 tests_unit_broker_test_registry_shared_SOURCES = tests/unit/broker/test-registry-shared.c $(mappings_harness)
 tests_unit_broker_test_registry_shared_random_SOURCES = tests/unit/broker/test-registry-shared-random.c $(mappings_harness)
 
+# It counts the calls of descriptors_each().
+tests_unit_device_test_cuda_fork_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=descriptors_each
+
 # wiped_map() fails in it when the test says so.
 tests_unit_client_test_slot_arena_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=wiped_map
 

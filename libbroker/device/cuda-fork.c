@@ -24,7 +24,7 @@
 #include "device/descriptors.h"
 #include "device/device.h"
 
-static atomic_bool  forked, started;
+static atomic_bool  forked, started, trusted;
 /* *mark is 1 if `forked` is valid in this process, and 0 after a fork, which wipes it (wiped.h) */
 static _Atomic int *mark;
 
@@ -67,7 +67,7 @@ static void fork_child(void)
 	int saved = errno;
 
 	note_fork();
-	if (!forked)
+	if (!forked && !trusted)
 		descriptors_each(notice_cuda);
 	errno = saved;
 }
@@ -90,6 +90,11 @@ __attribute__((constructor(101))) static void fork_register(void)
 void cuda_fork_started(void)
 {
 	started = true;
+}
+
+void cuda_fork_trusted(void)
+{
+	trusted = true;
 }
 
 bool device_cuda_forked(void)

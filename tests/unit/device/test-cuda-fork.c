@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "device/cuda-fork.h"
+#include "device/descriptors.h"
 #include "device/device.h"
 
 static pid_t raw_clone(void)
@@ -77,10 +78,44 @@ static void test_a_child_knows_however_it_was_made(void **state)
 	assert_all_say(true);
 }
 
+/* ---- the search for descriptors of CUDA ---- */
+
+static unsigned searches;
+
+void __real_descriptors_each(descriptor_visitor *visitor);
+void __wrap_descriptors_each(descriptor_visitor *visitor);
+
+void __wrap_descriptors_each(descriptor_visitor *visitor)
+{
+	searches++;
+	__real_descriptors_each(visitor);
+}
+
+/* Returns the number of searches in a child. */
+static int searches_in_child(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit((int)searches);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WEXITSTATUS(status);
+}
+
+static void test_a_child_of_a_trusted_process_does_not_search(void **state)
+{
+	(void)state;
+	assert_int_equal(searches_in_child(), 1);
+	cuda_fork_trusted();
+	assert_int_equal(searches_in_child(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_child_may_start_what_its_parent_did_not),
+		cmocka_unit_test(test_a_child_of_a_trusted_process_does_not_search),
 		cmocka_unit_test(test_a_child_knows_however_it_was_made),
 	};
 
