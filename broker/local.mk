@@ -63,6 +63,14 @@ broker_libbrokercore_la_SOURCES = \
 	broker/owner/process.c broker/owner/process.h \
 	broker/owner/serve.c broker/owner/serve.h \
 	broker/owner/start.c broker/owner/start.h \
+	broker/keeper/alive.c broker/keeper/alive.h \
+	broker/keeper/child.c broker/keeper/child.h \
+	broker/keeper/keeper.c broker/keeper/keeper.h \
+	broker/keeper/kept.c broker/keeper/kept.h \
+	broker/keeper/line.c broker/keeper/line.h \
+	broker/keeper/owners.c broker/keeper/owners.h \
+	broker/keeper/policy.c broker/keeper/policy.h \
+	broker/keeper/watchdog.c broker/keeper/watchdog.h \
 	broker/memory/job.h \
 	broker/memory/job-queue.c broker/memory/job-queue.h \
 	broker/memory/memory.c broker/memory/memory.h \

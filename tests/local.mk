@@ -42,6 +42,12 @@ unit_tests = \
 	tests/unit/broker/test-load \
 	tests/unit/broker/test-load-random \
 	tests/unit/broker/test-ledger tests/unit/broker/test-leftovers \
+	tests/unit/broker/test-kept \
+	tests/unit/broker/test-keeper tests/unit/broker/test-keeper-ends \
+	tests/unit/broker/test-alive \
+	tests/unit/broker/test-watchdog \
+	tests/unit/broker/test-line \
+	tests/unit/broker/test-policy \
 	tests/unit/broker/test-lookup \
 	tests/unit/broker/test-journal \
 	tests/unit/broker/test-log \
@@ -390,6 +396,16 @@ tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-key
 tests_unit_broker_test_resize_SOURCES = tests/unit/broker/test-resize.c $(session_harness)
 tests_unit_broker_test_session_memory_SOURCES = tests/unit/broker/test-session-memory.c $(session_harness)
 tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
+# Unit tests of the keeper, whose brokers are functions of the test.
+keeper_harness = tests/unit/broker/keeper-harness.c tests/unit/broker/keeper-harness.h
+tests_unit_broker_test_keeper_SOURCES = tests/unit/broker/test-keeper.c $(keeper_harness)
+tests_unit_broker_test_keeper_ends_SOURCES = tests/unit/broker/test-keeper-ends.c $(keeper_harness)
+tests_unit_broker_test_alive_SOURCES = tests/unit/broker/test-alive.c $(keeper_harness)
+tests_unit_broker_test_watchdog_SOURCES = tests/unit/broker/test-watchdog.c $(keeper_harness)
+tests_unit_broker_test_line_SOURCES = tests/unit/broker/test-line.c $(failing) $(keeper_harness)
+tests_unit_broker_test_line_LDFLAGS = $(failing_ldflags)
+tests_unit_broker_test_kept_SOURCES = tests/unit/broker/test-kept.c $(failing)
+tests_unit_broker_test_kept_LDFLAGS = $(failing_ldflags)
 status_file = tests/unit/broker/status-file.c tests/unit/broker/status-file.h
 tests_unit_broker_test_status_damaged_SOURCES = tests/unit/broker/test-status-damaged.c $(status_file)
 why_records = tests/unit/broker/why-records.c tests/unit/broker/why-records.h

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * survive.pml - the death of the broker and its successor, for spin. There is no code yet: README.md beside it says what is
+ * survive.pml - the death of the broker and its successor, for spin. README.md beside it says which code there is, what is
  * modelled, what is not, and how to run it; run.sh runs it in the suite.
  *
  * The broker may be killed between any two steps, CRASHES times at most. Its memory is lost then. What outlives it: the ledger, which

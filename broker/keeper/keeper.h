@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keeper.h - the first process of a program, which starts the broker, and starts the next one when a broker dies.
+ *
+ * The keeper forks each broker. Thus a broker inherits the descriptors that those before it had kept, and the table
+ * of them. From then on both share a line (line.h) and a small mapping with a mutex (alive.h) and the marks of the
+ * loop (watchdog.h). When a broker is dead the keeper reads its line to the end, and only then forks the next one. The
+ * keeper forks the owner, too, so an owner outlives brokers. What follows an end is decided in policy.h.
+ *
+ * Has no device, reads no client's message, knows no name, decides nothing about memory. A broker that sends what is
+ * no request is ended by SIGKILL, which counts as its crash. Forks on one thread, that of keeper_init() and the loop.
+ * Owns its children. The program around it keeps three rules:
+ * - It starts no device in this process.
+ * - The thread that forks lives as long as the program: the children end with that thread.
+ * - It reaps no child that it does not know: waitpid(-1) is not for it.
+ */
+#ifndef GPUB_KEEPER_KEEPER_H
+#define GPUB_KEEPER_KEEPER_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "alive.h"
+#include "kept.h"
+#include "owners.h"
+#include "policy.h"
+#include "watchdog.h"
+
+/* What a broker begins with. The line is the broker's, and closed at its end; all else belongs to the keeper's copy. */
+struct keeper_end {
+	int                    line;   /* for line_open() */
+	unsigned               number; /* of this broker; the first is 1 */
+	struct kept           *kept;   /* what the brokers before it left; empty at a cold start */
+	struct watchdog_marks *marks;  /* of the loop */
+	enum policy_how        last;   /* how the last broker ended */
+	bool                   cold;   /* the program has had brokers, and this one begins with nothing */
+	unsigned               lost;   /* number of descriptors that could not be kept (struct keeper_counts) */
+	struct {
+		pid_t    pid;    /* 0: none runs */
+		unsigned number; /* number of owners that have begun; 0: there was none, and status is not valid */
+		int      status; /* how the last one ended, if none runs; line_owner_ended() tells of one that runs */
+	} owner;
+};
+
+/* What the keeper runs. */
+struct keeper_program {
+	const char *name; /* of the broker's process: 15 bytes at most */
+	/*
+	 * The broker: runs in a process of its own, on the thread that the keeper knows to be alive, and returns the
+	 * exit status of the program. The event base of the keeper does not exist in this process; the broker makes its
+	 * own. It must neither use nor free the events that the program has added to the keeper's base. All other
+	 * descriptors and memory of the program are inherited, with its signal mask.
+	 */
+	int (*broker)(void *context, struct keeper_end *end);
+	/*
+	 * Called through the loop when broker and owner have ended and no other one will start: with the status with
+	 * which the program is to exit.
+	 */
+	void (*ended)(void *context, int status);
+	void    *context;
+	unsigned look_ms; /* of the watchdog: 0 is WATCHDOG_LOOK_MS */
+	unsigned looks;   /* of the watchdog: 0 is WATCHDOG_LOOKS */
+};
+
+/* In memory that keeper and broker share. */
+struct keeper_shared {
+	pthread_mutex_t       alive;
+	struct watchdog_marks marks;
+};
+
+struct keeper_counts {
+	unsigned restarts;      /* number of brokers after the first */
+	unsigned cold_starts;
+	unsigned packets;       /* number of brokers that were ended because of what they sent */
+	unsigned hung;          /* number of brokers that the watchdog ended */
+	unsigned lost;          /* number of PUTs that had no effect, for want of memory or descriptors */
+	uint64_t last_pause_us; /* between the notice of a broker's death and the next READY; 0: none yet */
+};
+
+struct keeper_broker;
+
+struct keeper {
+	struct event_base    *base;
+	struct keeper_program program;
+	struct keeper_shared *shared; /* NULL: keeper_init() has not succeeded */
+	struct kept           kept;
+	struct owners         owners;
+	struct alive          alive;
+	struct watchdog       watchdog;
+	struct policy         policy;
+	struct keeper_broker *broker; /* NULL: none runs */
+	struct keeper_broker *dying;  /* list of processes that end, and have not been reaped */
+	struct event         *later;  /* timer: forks a broker again, or ends an owner that does not end */
+	struct keeper_counts  counts;
+	uint64_t              death_ns; /* CLOCK_MONOTONIC at the notice of a death; 0: a broker was READY since then */
+	unsigned              number;   /* number of brokers that have begun */
+	bool                  cold;     /* the next broker begins with nothing */
+	bool                  stopping; /* keeper_stop() was called */
+	bool                  ending;   /* no other broker starts; ended() follows the owner's end */
+	int                   status;   /* for ended(); valid if `ending` */
+};
+
+/*
+ * Forks the first broker. *program is copied. Returns 0, or a negative errno with the error message set: nothing is
+ * left then. The loop of the base does the rest. From then on the log never waits (log_serving()).
+ */
+int keeper_init(struct keeper *keeper, struct event_base *base, const struct keeper_program *program);
+
+/* Asks the broker to end by SIGTERM; ended() follows when it has. A broker that crashes meanwhile has no successor. */
+void keeper_stop(struct keeper *keeper);
+
+/*
+ * Ends broker and owner by SIGKILL if they run, waits for that, and frees all. Does not wait for brokers that have been
+ * over for some time: their last closes may take long.
+ */
+void keeper_deinit(struct keeper *keeper);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owners.c - see owners.h */
+#include "owners.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broker/owner/forked.h"
+#include "broker/owner/serve.h"
+#include "common/error.h"
+
+bool owners_run(const struct owners *owners)
+{
+	return owners->child.pid > 0;
+}
+
+static void on_end(void *context, int status)
+{
+	struct owners *owners = context;
+
+	owners->status = status;
+	owners->untold = true;
+	owners->ended(owners->context);
+}
+
+/* Forks the owner. Returns 0, or a negative errno with the error message set. */
+static int begin(struct owners *owners, int sock)
+{
+	pid_t keeper = getpid(), pid = fork();
+	int error;
+
+	if (!pid) {
+		munmap(owners->shared, owners->shared_size);
+		forked_owner(sock, keeper);
+	}
+	if (pid < 0)
+		return error_set(-errno, "the process that owns the devices cannot be forked: %m");
+	error = child_watch(&owners->child, owners->base, pid, on_end, owners);
+	if (error) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	return error;
+}
+
+void owners_begin(struct owners *owners, int sock)
+{
+	int error = begin(owners, sock);
+
+	owners->number++;
+	owners->untold = error;
+	if (error) {
+		owners->status = -1;
+		owner_refuse(sock, error);
+	}
+	close(sock);
+}
+
+void owners_kill(const struct owners *owners)
+{
+	if (owners_run(owners))
+		kill(owners->child.pid, SIGKILL);
+}
