@@ -56,6 +56,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/registry/places.c broker/registry/places.h \
 	broker/memory/allocation.c broker/memory/allocation.h \
 	broker/memory/restore.c broker/memory/restore.h \
+	broker/owner/outcomes.c broker/owner/outcomes.h \
 	broker/owner/order.h broker/owner/owner.c broker/owner/owner.h \
 	broker/owner/forked.c broker/owner/forked.h \
 	broker/owner/packet.c broker/owner/packet.h \

@@ -59,7 +59,8 @@ unit_tests = \
 	tests/unit/broker/test-openmetrics \
 	tests/unit/broker/test-outbox \
 	tests/unit/broker/test-places \
-	tests/unit/broker/test-owner \
+	tests/unit/broker/test-outcomes \
+	tests/unit/broker/test-owner tests/unit/broker/test-owner-brokers tests/unit/broker/test-owner-random \
 	tests/unit/broker/test-pool \
 	tests/unit/broker/test-process \
 	tests/unit/broker/test-output \
@@ -101,7 +102,7 @@ unit_tests = \
 	tests/unit/broker/test-waiting \
 	tests/unit/broker/test-why \
 	tests/unit/broker/test-why-circles \
-	tests/unit/broker/test-jobs tests/unit/broker/test-jobs-full tests/unit/broker/test-jobs-lost \
+	tests/unit/broker/test-jobs tests/unit/broker/test-jobs-full tests/unit/broker/test-jobs-join tests/unit/broker/test-jobs-lost \
 	tests/unit/broker/test-owner-process \
 	tests/unit/client/test-cache \
 	tests/unit/client/test-close \
@@ -345,6 +346,9 @@ tests_unit_broker_test_serve_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_serve_task_SOURCES = tests/unit/broker/test-serve-task.c $(session_harness)
 tests_unit_broker_test_owner_SOURCES = tests/unit/broker/test-owner.c $(failing)
 tests_unit_broker_test_owner_LDFLAGS = $(failing_ldflags)
+brokers_harness = tests/unit/broker/brokers-harness.c tests/unit/broker/brokers-harness.h $(owner_thread)
+tests_unit_broker_test_owner_brokers_SOURCES = tests/unit/broker/test-owner-brokers.c $(lingering) $(brokers_harness)
+tests_unit_broker_test_owner_random_SOURCES = tests/unit/broker/test-owner-random.c $(brokers_harness)
 tests_unit_broker_test_jobs_SOURCES = tests/unit/broker/test-jobs.c $(failing) $(owner_thread)
 tests_unit_broker_test_jobs_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_session_end_SOURCES = tests/unit/broker/test-session-end.c $(session_harness)

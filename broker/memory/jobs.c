@@ -37,19 +37,17 @@ static uint64_t bytes_of(const struct order *order)
 	return order->kind == ORDER_ALLOCATE || order->kind == ORDER_ZERO ? order->size : 0;
 }
 
-/* Takes the job with the number out of those that were sent. NULL: no such job waits for an answer. */
-static struct job *take_sent(struct lane *lane, uint64_t number)
+/* Takes the job with the number out of the list. NULL: the list has no such job. */
+static struct job *take_number(struct rr_item **list, uint64_t number)
 {
 	struct rr_item *item;
 
-	DL_FOREACH(lane->sent, item)
+	DL_FOREACH(*list, item)
 		if (job_of(item)->order.number == number)
 			break;
 	if (!item)
 		return NULL;
-	DL_DELETE(lane->sent, item);
-	lane->count--;
-	lane->bytes -= bytes_of(&job_of(item)->order);
+	DL_DELETE(*list, item);
 	return job_of(item);
 }
 
@@ -106,6 +104,7 @@ static bool send_order(struct lane *lane, struct job *job)
 
 	if (!may_be_sent(lane, &job->order))
 		return false;
+	job->order.acknowledged = lane->acknowledged;
 	error = packet_send(lane->sock, &job->order, sizeof job->order, descriptor_of(job), MSG_DONTWAIT);
 	if (error == -EAGAIN)
 		try_again(lane->jobs);
@@ -123,26 +122,47 @@ static void send_orders(struct lane *lane)
 {
 	struct job *job;
 
-	while (lane->count < LANE_ORDERS && (job = take_next(lane)))
+	while (!lane->listing && lane->count < LANE_ORDERS && (job = take_next(lane)))
 		if (!send_order(lane, job)) {
 			DL_PREPEND(lane->held, &job->item);
 			return;
 		}
 }
 
-void jobs_submit(struct jobs *jobs, struct job *job)
+/* Takes over a job that has its number. */
+static void submit(struct jobs *jobs, struct job *job)
 {
 	struct lane *lane = lane_of(jobs, &job->order);
 
 	jobs->pending++;
-	job->order.number = ++jobs->numbers;
-	if (job->order.kind == ORDER_ALLOCATE)
-		job->order.memory = job->order.number;
 	job_queue_add(&lane->queue, job);
 	if (jobs->failed)
 		event_active(jobs->again, EV_TIMEOUT, 0);
 	else if (!jobs->lost)
 		send_orders(lane);
+}
+
+void jobs_submit(struct jobs *jobs, struct job *job)
+{
+	job->order.number = ++jobs->numbers;
+	if (job->order.kind == ORDER_ALLOCATE)
+		job->order.memory = job->order.number;
+	submit(jobs, job);
+}
+
+void jobs_submit_again(struct jobs *jobs, struct job *job)
+{
+	struct lane *lane = lane_of(jobs, &job->order);
+
+	assert(job->order.number && job->order.kind != ORDER_ADOPT);
+	if (jobs->numbers < job->order.number)
+		jobs->numbers = job->order.number;
+	if (!lane->listing) {
+		submit(jobs, job);
+		return;
+	}
+	jobs->pending++;
+	DL_APPEND(lane->held, &job->item);
 }
 
 /* ---- the owner has ended ---- */
@@ -220,6 +240,8 @@ static void lane_lose(struct lane *lane)
 	struct rr_item *item;
 
 	event_del(lane->readable);
+	lane->listing = false;
+	lane->acknowledged = 0;
 	lane->last = lane->sent ? job_of(lane->sent)->order.number : 0;
 	DL_CONCAT(lane->sent, lane->held);
 	lane->held = NULL;
@@ -256,7 +278,7 @@ void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor)
 {
 	struct lane *lane = lane_of(jobs, &job->order);
 
-	assert(jobs->lost && job->order.kind == ORDER_ADOPT);
+	assert((jobs->lost || lane->listing) && job->order.kind == ORDER_ADOPT);
 	job->descriptor = descriptor;
 	jobs->pending++;
 	job->order.number = ++jobs->numbers;
@@ -291,24 +313,18 @@ static void say_unusable(struct job *job)
 		 "the broker has no descriptor left for the memory: raise its limit (LimitNOFILE= or ulimit -n)");
 }
 
-static void finish(struct lane *lane, const struct outcome *outcome, int descriptor)
+/* Hands the job back with its outcome. */
+static void job_finish(struct jobs *jobs, struct job *job, const struct outcome *outcome, int descriptor)
 {
-	struct job *job = take_sent(lane, outcome->number);
-
-	if (!job) {
-		if (descriptor >= 0)
-			close(descriptor);
-		return;
-	}
-	lane->jobs->pending--;
-	lane->jobs->answered += job->order.kind != ORDER_ADOPT;
+	jobs->pending--;
+	jobs->answered += job->order.kind != ORDER_ADOPT;
 	job->outcome = *outcome;
 	job->outcome.descriptor = descriptor;
 	/* memory that the owner does not know was an earlier owner's, and ended with it */
 	if (job->order.kind == ORDER_RELEASE && outcome->error == -ENOENT)
 		job->outcome.error = 0;
 	if (descriptor == -EMFILE) {
-		refuse_memory(lane->jobs, job);
+		refuse_memory(jobs, job);
 		return;
 	}
 	if (job->unusable)
@@ -316,37 +332,147 @@ static void finish(struct lane *lane, const struct outcome *outcome, int descrip
 	job->done(job);
 }
 
+/* Frees a job whose outcome has come, and which nobody waits for any more. */
+static void job_forget(struct jobs *jobs, struct job *job, int descriptor)
+{
+	if (descriptor >= 0)
+		close(descriptor);
+	job_drop(jobs, job);
+}
+
+static void finish(struct lane *lane, const struct outcome *outcome, int descriptor)
+{
+	struct job *job = take_number(&lane->sent, outcome->number);
+	bool kept = job && order_is_kept(job->order.kind);
+
+	if (!job) {
+		if (descriptor >= 0)
+			close(descriptor);
+		return;
+	}
+	lane->bytes -= bytes_of(&job->order);
+	if (lane->jobs->stopping)
+		job_forget(lane->jobs, job, descriptor);
+	else
+		job_finish(lane->jobs, job, outcome, descriptor);
+	lane->count--;
+	if (kept)
+		lane->acknowledged = outcome->number;
+}
+
+static int read_answer(struct lane *lane)
+{
+	struct outcome outcome;
+	int descriptor, error = packet_receive(lane->sock, &outcome, sizeof outcome, &descriptor, MSG_DONTWAIT);
+
+	if (!error)
+		finish(lane, &outcome, descriptor);
+	explicit_bzero(&outcome.handle, sizeof outcome.handle);
+	return error;
+}
+
+/* ---- what an owner lists ---- */
+
+/* Tells of what no job waits for. */
+static void tell_listed(struct lane *lane, struct listed *listed, int descriptor)
+{
+	struct jobs *jobs = lane->jobs;
+
+	listed->outcome.descriptor = descriptor;
+	if (!jobs->stopping)
+		jobs->when_listed(jobs->context, (unsigned)(lane - jobs->lane), listed);
+	else if (descriptor >= 0)
+		close(descriptor);
+}
+
+static void outcome_listed(struct lane *lane, struct listed *listed, int descriptor)
+{
+	struct job *job = take_number(&lane->held, listed->outcome.number);
+
+	if (!job) {
+		tell_listed(lane, listed, descriptor);
+	} else if (lane->jobs->stopping) {
+		job_forget(lane->jobs, job, descriptor);
+	} else {
+		descriptor_done(job);
+		job_finish(lane->jobs, job, &listed->outcome, descriptor);
+	}
+	lane->acknowledged = listed->outcome.number;
+}
+
+/* Puts the jobs that were not listed as done into the queue. */
+static void queue_held(struct lane *lane)
+{
+	struct rr_item *item;
+
+	while ((item = lane->held)) {
+		DL_DELETE(lane->held, item);
+		job_queue_add(&lane->queue, job_of(item));
+	}
+}
+
+static int read_listed(struct lane *lane)
+{
+	struct listed listed;
+	int descriptor, error = packet_receive(lane->sock, &listed, sizeof listed, &descriptor, MSG_DONTWAIT);
+
+	if (error)
+		return error;
+	switch (listed.kind) {
+	case LISTED_MEMORY:
+		tell_listed(lane, &listed, descriptor);
+		break;
+	case LISTED_OUTCOME:
+		outcome_listed(lane, &listed, descriptor);
+		break;
+	default:
+		queue_held(lane);
+		tell_listed(lane, &listed, descriptor);
+		lane->listing = false;
+	}
+	explicit_bzero(&listed.outcome.handle, sizeof listed.outcome.handle);
+	return 0;
+}
+
+void jobs_join(struct jobs *jobs, void (*when_listed)(void *context, unsigned lane, const struct listed *listed))
+{
+	jobs->when_listed = when_listed;
+	for (unsigned i = 0; i < jobs->lanes; i++)
+		jobs->lane[i].listing = true;
+}
+
+/* ---- what the owner has sent ---- */
+
 /* Whether an error of packet_receive() says that the owner sends nothing more that can be understood. */
 static bool has_ended(int error)
 {
 	return error && error != -EAGAIN;
 }
 
-/* Handles the answers that the owner has sent, then lets it have more orders. Returns the error of packet_receive(). */
-static int read_answers(struct lane *lane, void (*handle)(struct lane *, const struct outcome *, int descriptor))
+/* Handles some of what the owner has sent, then lets it have more orders. Returns the error of packet_receive(). */
+static int read_answers(struct lane *lane)
 {
-	struct outcome outcome;
-	int error = 0, descriptor;
+	int error = 0;
 
-	for (unsigned i = 0; i < LANE_ORDERS && !error; i++) {
-		error = packet_receive(lane->sock, &outcome, sizeof outcome, &descriptor, MSG_DONTWAIT);
-		if (!error)
-			handle(lane, &outcome, descriptor);
-	}
-	explicit_bzero(&outcome.handle, sizeof outcome.handle);
+	for (unsigned i = 0; i < LANE_ORDERS && !error; i++)
+		error = lane->listing ? read_listed(lane) : read_answer(lane);
 	if (!has_ended(error) && !lane->jobs->lost)
 		send_orders(lane);
 	return error;
 }
 
-/* No lane has more answers than read_answers() reads. */
+/*
+ * No lane has more answers than read_answers() reads. What an owner has not listed yet ends with it: nobody knows of
+ * what those orders have changed.
+ */
 void jobs_lose(struct jobs *jobs)
 {
 	if (jobs->lost)
 		return;
 	jobs->lost = true;
 	for (unsigned i = 0; i < jobs->lanes; i++)
-		(void)read_answers(&jobs->lane[i], finish);
+		if (!jobs->lane[i].listing)
+			(void)read_answers(&jobs->lane[i]);
 	for (unsigned i = 0; i < jobs->lanes; i++)
 		lane_lose(&jobs->lane[i]);
 	jobs->when_lost(jobs->context);
@@ -358,7 +484,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 
 	(void)fd;
 	(void)what;
-	if (has_ended(read_answers(lane, finish)))
+	if (has_ended(read_answers(lane)))
 		jobs_lose(lane->jobs);
 }
 
@@ -427,19 +553,12 @@ int jobs_start(struct jobs *jobs, struct event_base *base, const int *socks, uns
 	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
-static void forget(struct lane *lane, const struct outcome *outcome, int descriptor)
-{
-	if (descriptor >= 0)
-		close(descriptor);
-	free(take_sent(lane, outcome->number));
-}
-
 /* Waits until the owner has all orders of the lane, or has ended. */
 static void flush(struct lane *lane)
 {
 	struct pollfd readable = { .fd = lane->sock, .events = POLLIN };
 
-	while ((lane->held || !job_queue_is_empty(&lane->queue)) && read_answers(lane, forget) != -ECONNRESET)
+	while ((lane->held || !job_queue_is_empty(&lane->queue)) && !has_ended(read_answers(lane)))
 		poll(&readable, 1, AGAIN_MS);
 }
 
@@ -447,6 +566,7 @@ void jobs_stop(struct jobs *jobs)
 {
 	struct rr_item *item, *next;
 
+	jobs->stopping = true;
 	for (unsigned i = 0; i < jobs->lanes; i++) {
 		struct lane *lane = &jobs->lane[i];
 

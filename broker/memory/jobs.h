@@ -20,11 +20,9 @@
 #include "job-queue.h"
 
 /*
- * How many orders of a lane are with the owner at most, and for how many bytes if there are more than LANE_LEAST. With
- * fewer, an owner that has to wait for a processor would do little each time; with more, a user would wait longer
- * behind those of others.
+ * LANE_ORDERS (owner/order.h) orders of a lane are with the owner at most. If there are more than LANE_LEAST, they are
+ * about LANE_BYTES at most.
  */
-#define LANE_ORDERS 16
 #define LANE_BYTES  (64u << 20)
 #define LANE_LEAST  2
 
@@ -38,8 +36,13 @@ struct lane {
 	struct rr_item  *held;     /* jobs that are sent before those of the queue, the first of them first */
 	struct rr_item  *failing;  /* jobs that fail as soon as the loop runs `again` */
 	struct rr_item  *sent;     /* list of the jobs that the owner has not answered */
-	unsigned         count;    /* number of jobs in `sent` */
+	/* number of orders that were sent and whose outcome is not handled yet: those in `sent`, and one in done() */
+	unsigned         count;
 	uint64_t         bytes;    /* bytes that they are about */
+	/* number of the newest order whose outcome the owner keeps and whose done() has returned; 0: none */
+	uint64_t         acknowledged;
+	/* the owner has not sent LISTED_END yet; `held` has the jobs of jobs_submit_again() */
+	bool             listing;
 	uint64_t         last;     /* number of the order that the last owner carried out when it ended; 0: none */
 };
 
@@ -50,11 +53,14 @@ struct jobs {
 	struct event *again;
 	struct tracking *tracking; /* has what the ledger notes of jobs; NULL: nothing is noted */
 	unsigned      pending;  /* number of submitted jobs whose done() was not called yet */
-	uint64_t      numbers;  /* number of the last order */
+	uint64_t      numbers;  /* number of the last order; a successor begins with the number of the broker before */
 	uint64_t      answered; /* number of orders that owners have answered, but for adoptions */
 	bool          lost;     /* the owner has ended, and no other one has started: jobs wait */
 	bool          failed;   /* no other owner will start: jobs fail */
+	bool          stopping; /* neither done() nor when_listed() is called any more */
 	void (*when_lost)(void *context); /* called when an owner has ended */
+	/* called with each entry of the owner's lists (jobs_join); NULL: the owner sends no lists */
+	void (*when_listed)(void *context, unsigned lane, const struct listed *listed);
 	void         *context;
 };
 
@@ -65,6 +71,27 @@ struct jobs {
  */
 int jobs_start(struct jobs *jobs, struct event_base *base, const int *socks, unsigned count,
 	       void (*when_lost)(void *context), void *context);
+
+/*
+ * Says that the owner has served another broker (owner/serve.h), which has ended. Called after jobs_start() and before
+ * any job is submitted. A lane's orders wait until the loop has read the owner's list of the lane, of which
+ * when_listed(context, lane, listed) is told; lane: the device's number, or the number of devices:
+ *   LISTED_MEMORY   memory that the owner has;
+ *   LISTED_OUTCOME  what became of an order for which no job waits. The descriptor is the callee's. It is -EMFILE if
+ *                   this process had none left for it;
+ *   LISTED_END      orders are sent when when_listed() has returned. Until then it may call jobs_adopt(), for memory of
+ *                   the device that was not listed.
+ * If a job of jobs_submit_again() waits for the outcome, it is done instead. The outcome is acknowledged when
+ * when_listed() or done() has returned. If the owner ends first, when_lost() is called, and the rest is not listed.
+ */
+void jobs_join(struct jobs *jobs, void (*when_listed)(void *context, unsigned lane, const struct listed *listed));
+
+/*
+ * Submits a job that an earlier broker had submitted, with its number there: order.number, and for an ALLOCATE
+ * order.memory, are set. Not for an ADOPT. If the owner lists the order as carried out, done() is called, and the order
+ * is not sent. Called before the loop reads the owner's list; at LISTED_END the jobs that are left go into the queue.
+ */
+void jobs_submit_again(struct jobs *jobs, struct job *job);
 
 /* Waits until the owner has all orders, and forgets all jobs without a call of done(). The owner goes on. */
 void jobs_stop(struct jobs *jobs);
@@ -78,8 +105,8 @@ int jobs_resume(struct jobs *jobs, const int *socks);
 
 /*
  * Has the next owner take over memory: order is an ADOPT but for its number. The descriptor stays the caller's, who has
- * it until the RELEASE of the memory is submitted. Called while there is no owner. done() is called as for other jobs,
- * but if the next owner ends before it has answered, or none starts, the job is freed instead.
+ * it until the RELEASE of the memory is submitted. Called while there is no owner, or by when_listed(). done() is
+ * called as for other jobs, but if the owner ends before it has answered, or none starts, the job is freed instead.
  */
 void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor);
 

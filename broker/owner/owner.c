@@ -13,17 +13,21 @@
 struct held {
 	uint64_t       number;
 	void          *ptr;
+	uint64_t       size;     /* bytes */
+	unsigned       exported; /* kind of export */
 	UT_hash_handle hh; /* handle in the table owner->memory */
 };
 
-/* Enters the number, without an address. NULL: out of memory. */
-static struct held *held_new(struct owner *owner, uint64_t number)
+/* Enters the memory of an ALLOCATE or ADOPT, without an address. NULL: out of memory. */
+static struct held *held_new(struct owner *owner, const struct order *order)
 {
 	struct held *held = calloc(1, sizeof *held);
 
 	if (!held)
 		return NULL;
-	held->number = number;
+	held->number = order->memory;
+	held->size = order->size;
+	held->exported = order->exported;
 	HASH_ADD(hh, owner->memory, number, sizeof held->number, held);
 	if (table_added(held))
 		return held;
@@ -77,7 +81,7 @@ static int make(const struct device *device, const struct order *order, struct h
 
 static int allocate(struct owner *owner, const struct order *order, struct outcome *outcome)
 {
-	struct held *held = held_new(owner, order->memory);
+	struct held *held = held_new(owner, order);
 	int error;
 
 	if (!held)
@@ -94,7 +98,7 @@ static int adopt(struct owner *owner, const struct order *order, int descriptor)
 					      .export = export_of(order->exported),
 					      .descriptor = descriptor,
 					      .size = order->size };
-	struct held *held = held_new(owner, order->memory);
+	struct held *held = held_new(owner, order);
 	int error;
 
 	if (!held)
@@ -131,11 +135,12 @@ static int release(struct owner *owner, const struct order *order)
 	return error;
 }
 
-static int restore_names(const struct owner *owner, struct outcome *outcome)
+static int restore_names(struct owner *owner, struct outcome *outcome)
 {
 	int result = owner->device->names_restore ? owner->device->names_restore() : 0;
 
-	outcome->renamed = result > 0;
+	outcome->renamed = owner->renamed = result > 0 || owner->untold;
+	owner->untold = false;
 	return result < 0 ? result : 0;
 }
 
@@ -163,7 +168,8 @@ static int carry_out(struct owner *owner, const struct order *order, int descrip
 
 void owner_carry_out(struct owner *owner, const struct order *order, int descriptor, struct outcome *outcome)
 {
-	*outcome = (struct outcome){ .descriptor = -1 };
+	*outcome = (struct outcome){ .number = order->number, .descriptor = -1 };
+	outcomes_forget(&owner->outcomes, order->acknowledged);
 	outcome->error = carry_out(owner, order, descriptor, outcome);
 	if (outcome->error)
 		memcpy(outcome->text, error_text(), sizeof outcome->text);
@@ -171,6 +177,48 @@ void owner_carry_out(struct owner *owner, const struct order *order, int descrip
 	if (order->kind == ORDER_ALLOCATE && outcome->error == -ENOMEM &&
 	    owner->device->room((int)order->device, &outcome->room))
 		outcome->room = 0;
+	if (order_is_kept(order->kind))
+		outcomes_add(&owner->outcomes, order, outcome);
+}
+
+/* What the next broker is told of a kept outcome. Nothing opens memory that was released since. */
+static void list_outcome(const struct owner *owner, const struct kept_outcome *kept, struct listed *listed)
+{
+	const struct held *held = held_find(owner, kept->memory);
+
+	*listed = (struct listed){ .kind = LISTED_OUTCOME, .order = kept->kind, .memory = kept->memory };
+	listed->outcome = kept->outcome;
+	if (held) {
+		listed->exported = held->exported;
+		return;
+	}
+	listed->outcome.descriptor = -1;
+	explicit_bzero(&listed->outcome.handle, sizeof listed->outcome.handle);
+}
+
+void owner_list(struct owner *owner, bool (*tell)(void *context, struct listed *listed), void *context)
+{
+	const struct held *held;
+	struct listed listed;
+	bool goes_on = true;
+
+	owner->untold |= owner->renamed;
+	for (held = owner->memory; held && goes_on; held = held->hh.next) {
+		listed = (struct listed){ .kind = LISTED_MEMORY,
+					  .memory = held->number,
+					  .size = held->size,
+					  .exported = held->exported,
+					  .outcome.descriptor = -1 };
+		goes_on = tell(context, &listed);
+	}
+	for (unsigned i = 0; i < owner->outcomes.count && goes_on; i++) {
+		list_outcome(owner, outcomes_at(&owner->outcomes, i), &listed);
+		goes_on = tell(context, &listed);
+		explicit_bzero(&listed.outcome.handle, sizeof listed.outcome.handle);
+	}
+	listed = (struct listed){ .kind = LISTED_END, .outcome.descriptor = -1 };
+	if (goes_on)
+		tell(context, &listed);
 }
 
 void owner_deinit(struct owner *owner)

@@ -15,6 +15,8 @@
 #include "parent.h"
 #include "serve.h"
 
+#define AGAIN_MS 1 /* before another attempt to send to an owner that has not read all that earlier brokers sent */
+
 /* ---- the link ---- */
 
 /* Makes a socket pair. Stores the broker's end and returns the owner's, or a negative errno with the error message. */
@@ -34,6 +36,7 @@ int owner_link_open(struct owner_link *link)
 	int owners = pair_make(&link->sock);
 
 	link->lanes = link->awaited = 0;
+	link->broker = 0;
 	if (owners < 0)
 		link->sock = -1;
 	return owners;
@@ -62,14 +65,41 @@ int owner_link_setup(struct owner_link *link, const struct owner_setup *setup)
 	return 0;
 }
 
+/* Receives what the owner has answered to the brokers before. The owner may wait for that. */
+static void discard_answers(int sock)
+{
+	struct owner_answer answer;
+	int fd;
+
+	while (!packet_receive(sock, &answer, sizeof answer, &fd, MSG_DONTWAIT))
+		continue;
+}
+
+int owner_link_come(struct owner_link *link, int sock, uint64_t broker)
+{
+	const struct owner_request request = { .kind = REQUEST_BROKER, .broker = broker };
+	int error;
+
+	link->sock = sock;
+	link->lanes = link->awaited = 0;
+	link->broker = broker;
+	discard_answers(sock);
+	error = packet_send(sock, &request, sizeof request, -1, MSG_DONTWAIT);
+	if (error)
+		return error == -EAGAIN ? -EAGAIN : ended();
+	link->awaited++;
+	return 0;
+}
+
 /* Makes a lane, and sends the owner its end. */
 static int lane_make(struct owner_link *link)
 {
+	const struct owner_request request = { .kind = REQUEST_LANE, .lane = link->lanes };
 	int owners = pair_make(&link->lane[link->lanes]), error;
 
 	if (owners < 0)
 		return owners;
-	error = packet_send(link->sock, &link->lanes, sizeof link->lanes, owners, MSG_DONTWAIT);
+	error = packet_send(link->sock, &request, sizeof request, owners, MSG_DONTWAIT);
 	close(owners);
 	if (error) {
 		close(link->lane[link->lanes]);
@@ -98,6 +128,8 @@ int owner_link_answer(struct owner_link *link, struct owner_facts *facts)
 		error = packet_receive(link->sock, &answer, sizeof answer, &fd, MSG_DONTWAIT);
 		if (error)
 			return error == -EAGAIN ? -EAGAIN : ended();
+		if (answer.broker != link->broker)
+			continue; /* an earlier broker ended before it received this */
 		if (answer.error)
 			return error_set(answer.error, "%s", answer.text);
 		link->pid = answer.pid;
@@ -118,15 +150,28 @@ static int wait_for_answers(struct owner_link *link, struct owner_facts *facts)
 	return error;
 }
 
-int owner_link_start(struct owner_link *link, const struct owner_setup *setup, struct owner_facts *facts)
+/* Receives the facts, and makes the lanes. error: that of the step before. */
+static int make_lanes(struct owner_link *link, int error, struct owner_facts *facts)
 {
-	int error = owner_link_setup(link, setup);
-
 	if (!error)
 		error = wait_for_answers(link, facts);
 	if (!error)
 		error = owner_link_lanes(link, facts->count + 1);
 	return error ? error : wait_for_answers(link, facts);
+}
+
+int owner_link_start(struct owner_link *link, const struct owner_setup *setup, struct owner_facts *facts)
+{
+	return make_lanes(link, owner_link_setup(link, setup), facts);
+}
+
+int owner_link_join(struct owner_link *link, int sock, uint64_t broker, struct owner_facts *facts)
+{
+	int error;
+
+	while ((error = owner_link_come(link, sock, broker)) == -EAGAIN)
+		poll(NULL, 0, AGAIN_MS);
+	return make_lanes(link, error, facts);
 }
 
 void owner_link_drop(struct owner_link *link)

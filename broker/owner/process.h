@@ -4,13 +4,15 @@
  * ends it.
  *
  * The owner's process has no descriptor of the broker but its ends of the socket pairs and standard error, blocks all
- * signals, and ends with the broker: regularly when the broker ends its side, or by SIGKILL with it. Owns the processes
- * and the socket pairs.
+ * signals, and ends with the broker: regularly when the broker ends its side, or by SIGKILL with it. Where another
+ * process has forked the owner and has a duplicate of the broker's end of its socket, a broker that does not end
+ * regularly leaves the owner to the next one. Owns the processes and the socket pairs.
  */
 #ifndef GPUB_OWNER_PROCESS_H
 #define GPUB_OWNER_PROCESS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "start.h"
@@ -22,7 +24,8 @@ struct owner_link {
 	int      ended;                /* readable when the owner has ended; -1: never */
 	int      sock;                 /* for setup and end; -1: there is no owner */
 	pid_t    pid;                  /* of the owner, which exports the memory; known when it has answered */
-	unsigned awaited;              /* number of answers that the owner has not sent yet */
+	uint64_t broker;               /* which of the owner's brokers this is (serve.h); 0: the first */
+	unsigned awaited;              /* number of answers to this broker that were not received yet */
 	unsigned lanes;                /* number of lanes: one more than there are devices */
 	int      lane[DEVICE_MAX + 1]; /* for orders (serve.h) */
 	bool     crashed;              /* the last owner has ended otherwise than the broker asked it to */
@@ -65,6 +68,23 @@ int owner_link_lanes(struct owner_link *link, unsigned count);
 
 /* Returns 0 and *facts when all answers have come; -EAGAIN: not yet. */
 int owner_link_answer(struct owner_link *link, struct owner_facts *facts);
+
+/*
+ * Joins an owner that has served another broker, which has ended: makes new lanes to the owner, through which the owner
+ * first lists what it has and has done (serve.h). sock: a duplicate of that broker's end of the owner's socket; it
+ * belongs to the link from now on, also after a failure. broker: a number other than 0 that no broker of this owner had
+ * before. The rest of *link is zero, or as open() has left it. Returns as owner_link_start(); -ECONNRESET: the owner
+ * has ended, or had no setup. Waits for no device call, but until the devices have started.
+ */
+int owner_link_join(struct owner_link *link, int sock, uint64_t broker, struct owner_facts *facts);
+
+/*
+ * The first step of owner_link_join(), for a loop that does not wait: tells the owner that another broker has come. The
+ * other steps are owner_link_answer(), owner_link_lanes() and owner_link_answer(). Returns as owner_link_join();
+ * -EAGAIN, without an error message: the owner has not received all that the brokers before sent. Then the caller calls
+ * this function again a little later.
+ */
+int owner_link_come(struct owner_link *link, int sock, uint64_t broker);
 
 /*
  * Ends the broker's side of all sockets, waits until the owner has carried out all orders and ended its side, and

@@ -245,7 +245,7 @@ inline retire(a) {
 	assert(state[a]!=IDLE && state[a]!=POOLED);                    /* spare memory was given back: no buffer takes it */
 	unadopted[a]=1; private[a]=1 }
 
-/* take_sent: a job that waits for an answer with this number, or none */
+/* take_number: a job that waits for an answer with this number, or none */
 inline finish(a, n, e, fd, o) {
 	if
 	:: n==ADOPTION -> if :: e -> retire(a) :: else fi

@@ -118,7 +118,7 @@ int owner_thread_begin_with(struct owner_link *link, const struct device *device
 	struct owner_facts facts;
 	int error;
 
-	owner_thread_service = (struct service){ .device = device };
+	owner_thread_service = (struct service){ .device = device, .facts.count = devices };
 	error = open_place(link);
 	if (!error)
 		error = begin_by(link, serve_lanes);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -187,6 +188,104 @@ static void test_signals_do_not_end_it(void **state)
 	assert_false(owner.crashed);
 }
 
+/* ---- another broker ---- */
+
+static int keepers; /* a duplicate of the broker's end of the owner's socket */
+
+/* The broker ends without a word, and all its lanes with it; the duplicate is left. */
+static void broker_dies(void)
+{
+	keepers = fcntl(owner.sock, F_DUPFD_CLOEXEC, 3);
+	assert_true(keepers >= 0);
+	owner_link_drop(&owner);
+}
+
+/* Receives a packet of the first lane within 5 seconds. */
+static void receive(void *packet, size_t size)
+{
+	int none;
+
+	assert_int_equal(poll(&(struct pollfd){ .fd = owner.lane[0], .events = POLLIN }, 1, 5000), 1);
+	assert_int_equal(packet_receive(owner.lane[0], packet, size, &none, MSG_DONTWAIT), 0);
+}
+
+static void test_the_next_broker_finds_owner_and_memory(void **state)
+{
+	const struct order make = { .kind = ORDER_ALLOCATE, .number = 1, .memory = 1, .size = 2u << 20 };
+	const struct order release = { .kind = ORDER_RELEASE, .number = 2, .memory = 1, .acknowledged = 1 };
+	struct owner_facts before;
+	struct outcome made, again;
+	struct listed listed;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(owner_link_start(&owner, &wish, &before), 0);
+	pid = owner.pid;
+	assert_int_equal(packet_send(owner.lane[0], &make, sizeof make, -1, 0), 0);
+	receive(&made, sizeof made);
+	broker_dies();
+	owner.pid = 0;
+	assert_int_equal(owner_link_join(&owner, keepers, 1, &facts), 0);
+	assert_int_equal(owner.pid, pid);
+	assert_int_equal(owner.lanes, 3);
+	assert_memory_equal(&facts, &before, sizeof facts);
+	receive(&listed, sizeof listed);
+	assert_int_equal(listed.kind, LISTED_MEMORY);
+	assert_int_equal(listed.memory, 1);
+	assert_int_equal(listed.size, 2u << 20);
+	receive(&listed, sizeof listed);
+	assert_int_equal(listed.kind, LISTED_OUTCOME);
+	assert_int_equal(listed.outcome.error, 0);
+	assert_memory_equal(&listed.outcome.handle, &made.handle, sizeof made.handle);
+	receive(&listed, sizeof listed);
+	assert_int_equal(listed.kind, LISTED_END);
+	assert_int_equal(packet_send(owner.lane[0], &release, sizeof release, -1, 0), 0);
+	receive(&again, sizeof again);
+	assert_int_equal(again.error, 0);
+	owner_process.end(&owner);
+	assert_true(has_ended());
+	assert_false(owner.crashed);
+	assert_int_equal(owner_process.begin(&owner), 0);
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0); /* the next owner, with a first broker */
+}
+
+static void test_without_any_duplicate_it_ends(void **state)
+{
+	(void)state;
+	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
+	broker_dies();
+	assert_false(poll(&(struct pollfd){ .fd = owner.ended, .events = POLLIN }, 1, 50) == 1);
+	close(keepers);
+	assert_true(end_is_told());
+	assert_true(has_ended());
+}
+
+/* There is no owner yet that another broker could go on with. */
+static void test_one_without_its_setup_ends_when_another_broker_comes(void **state)
+{
+	(void)state;
+	broker_dies();
+	assert_int_equal(owner_link_join(&owner, keepers, 1, &facts), -ECONNRESET);
+	assert_non_null(strstr(error_text(), "ended while they started"));
+	assert_true(end_is_told());
+}
+
+/* The broker has died while the devices start: the answer to it is not the next one's. */
+static void test_one_whose_devices_start_meanwhile(void **state)
+{
+	struct listed listed;
+
+	(void)state;
+	assert_int_equal(owner_link_setup(&owner, &wish), 0);
+	broker_dies();
+	assert_int_equal(owner_link_join(&owner, keepers, 1, &facts), 0);
+	assert_int_equal(facts.count, 2);
+	assert_int_equal(owner.lanes, 3);
+	assert_int_equal(poll(&(struct pollfd){ .fd = owner.sock, .events = POLLIN }, 1, 50), 0);
+	receive(&listed, sizeof listed);
+	assert_int_equal(listed.kind, LISTED_END);
+}
+
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -201,6 +300,10 @@ int main(void)
 		ON(test_without_a_parent_none_begins),
 		ON(test_an_end_waits_for_all_orders),
 		ON(test_signals_do_not_end_it),
+		ON(test_the_next_broker_finds_owner_and_memory),
+		ON(test_without_any_duplicate_it_ends),
+		ON(test_one_without_its_setup_ends_when_another_broker_comes),
+		ON(test_one_whose_devices_start_meanwhile),
 	};
 
 	return cmocka_run_group_tests_name("owner's process", tests, NULL, NULL);

@@ -287,6 +287,104 @@ static void test_questions(void **state)
 	assert_int_equal(ordered((struct order){ .kind = ORDER_GONE, .pid = 1234, .mps = true }), -EBUSY);
 }
 
+/* ---- the list for the next broker ---- */
+
+static struct listed listed[16];
+static unsigned listings, most_listings;
+
+static bool note_listed(void *context, struct listed *what)
+{
+	assert_ptr_equal(context, &owner);
+	listed[listings++] = *what;
+	return listings != most_listings;
+}
+
+/* Lists at most `most` entries. */
+static unsigned lists(unsigned most)
+{
+	listings = 0;
+	most_listings = most;
+	owner_list(&owner, note_listed, &owner);
+	return listings;
+}
+
+static void test_a_new_owner_lists_only_the_end(void **state)
+{
+	(void)state;
+	assert_int_equal(lists(16), 1);
+	assert_int_equal(listed[0].kind, LISTED_END);
+}
+
+static int number_order(struct order order, uint64_t number, uint64_t acknowledged)
+{
+	order.number = number;
+	order.acknowledged = acknowledged;
+	order.exported = 7;
+	order.size = SIZE;
+	return ordered(order);
+}
+
+/* Memory first, then outcomes in the order of the orders, also of those that failed; no answer to a question. */
+static void test_memory_and_outcomes_are_listed(void **state)
+{
+	(void)state;
+	assert_int_equal(number_order((struct order){ .kind = ORDER_ALLOCATE, .memory = 1 }, 1, 0), 0);
+	assert_int_equal(number_order((struct order){ .kind = ORDER_ALLOCATE, .memory = 2 }, 2, 1), 0);
+	assert_int_equal(outcome.number, 2);
+	assert_int_equal(number_order((struct order){ .kind = ORDER_ROOM }, 3, 1), 0);
+	failing = "zero";
+	assert_int_equal(number_order((struct order){ .kind = ORDER_ZERO, .memory = 1 }, 4, 1), -EIO);
+	failure = -ENOMEM;
+	failing = "allocate";
+	assert_int_equal(number_order((struct order){ .kind = ORDER_ALLOCATE, .memory = 5 }, 5, 1), -ENOMEM);
+	assert_int_equal(lists(16), 6);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(listed[i].kind, LISTED_MEMORY);
+		assert_int_equal(listed[i].memory, i + 1);
+		assert_int_equal(listed[i].size, SIZE);
+		assert_int_equal(listed[i].exported, 7);
+		assert_int_equal(listed[i].outcome.descriptor, -1);
+	}
+	assert_int_equal(listed[2].outcome.number, 2);
+	assert_int_equal(listed[2].exported, 7);
+	assert_int_equal(listed[2].outcome.descriptor, 42);
+	assert_int_equal(listed[2].outcome.handle.bytes[0], 17);
+	assert_int_equal(listed[3].order, ORDER_ZERO);
+	assert_int_equal(listed[3].memory, 1);
+	assert_int_equal(listed[3].outcome.error, -EIO);
+	assert_non_null(strstr(listed[3].outcome.text, "cannot zero"));
+	assert_int_equal(listed[4].outcome.error, -ENOMEM);
+	assert_int_equal(listed[4].outcome.room, 5);
+	assert_int_equal(listed[4].outcome.descriptor, -1);
+	assert_int_equal(listed[5].kind, LISTED_END);
+}
+
+/* Nothing is left that opens the memory. */
+static void test_released_memory_is_not_listed(void **state)
+{
+	static const struct device_handle none;
+
+	(void)state;
+	assert_int_equal(number_order((struct order){ .kind = ORDER_ALLOCATE, .memory = 1 }, 1, 0), 0);
+	assert_int_equal(number_order((struct order){ .kind = ORDER_RELEASE, .memory = 1 }, 2, 0), 0);
+	assert_int_equal(lists(16), 3);
+	assert_int_equal(listed[0].outcome.number, 1);
+	assert_int_equal(listed[0].outcome.descriptor, -1);
+	assert_memory_equal(&listed[0].outcome.handle, &none, sizeof none);
+	assert_int_equal(listed[1].order, ORDER_RELEASE);
+}
+
+/* The broker that is told has died. */
+static void test_a_list_ends_when_nobody_reads_it(void **state)
+{
+	(void)state;
+	assert_int_equal(number_order((struct order){ .kind = ORDER_ALLOCATE, .memory = 1 }, 1, 0), 0);
+	assert_int_equal(number_order((struct order){ .kind = ORDER_ALLOCATE, .memory = 2 }, 2, 0), 0);
+	for (unsigned most = 1; most <= 5; most++)
+		assert_int_equal(lists(most), most);
+	assert_int_equal(lists(6), 5); /* with the end */
+}
+
 #define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -301,6 +399,10 @@ int main(void)
 		ON(test_a_refused_create_is_told_the_room),
 		ON(test_an_owner_without_memory_makes_nothing),
 		ON(test_questions),
+		ON(test_a_new_owner_lists_only_the_end),
+		ON(test_memory_and_outcomes_are_listed),
+		ON(test_released_memory_is_not_listed),
+		ON(test_a_list_ends_when_nobody_reads_it),
 	};
 
 	tables_init();
