@@ -345,9 +345,13 @@ static void queue_end(struct broker *broker)
 static int sessions_begin(struct broker *broker)
 {
 	static const struct session_hooks hooks = { dispatch_message, ending_expire, ending_silence, ending_end };
+	int error;
 
 	broker->sessions->hooks = &hooks;
-	return 0;
+	error = outboxes_init(&broker->sessions->outboxes);
+	if (error)
+		sessions_deinit(broker);
+	return error;
 }
 
 static int listener_begin(struct broker *broker)
@@ -510,10 +514,12 @@ void broker_pass(struct broker *broker, bool wait)
 	more |= notices_more(broker->registry);
 	more |= waking_more(broker);
 	more |= inquiry_more(broker);
+	sessions_send(broker);
 	follow_changes(broker);
 	if (broker->core->over) /* the loop is to end, and handling an event would start more work */
 		return;
 	event_base_loop(broker->base, EVLOOP_ONCE | (more || !wait ? EVLOOP_NONBLOCK : 0));
+	sessions_send(broker);
 }
 
 /*

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,12 +19,14 @@
 
 #define UNREAD_MAX      1024 /* largest number of messages that wait, beside those that owner.due() allows */
 #define DESCRIPTORS_MAX 512  /* largest number of waiting messages with a descriptor that outbox_check() allows */
+#define SPARES          64   /* structs that are there for messages at the beginning, and are kept */
 
-/* A message that waits. */
+/* A message that is not sent yet. */
 struct outgoing {
 	struct wire_message message;
 	int                 fd; /* copy of the descriptor to send; -1: none */
-	/* charges for the message's memory, and for the copy of the descriptor */
+	bool                leaves; /* it has a descriptor and is counted in box->leaving */
+	/* charges for the message's memory, and for the copy of the descriptor, while the message waits for room */
 	struct charge       queued, descriptor;
 	struct outgoing    *prev, *next; /* links in the list box->first */
 };
@@ -33,13 +36,43 @@ static void failed(struct outbox *box, const char *reason)
 	box->owner.failed(box->owner.context, reason);
 }
 
+/* ---- the structs ---- */
+
+static struct outgoing *outgoing_new(struct outboxes *outboxes)
+{
+	struct outgoing *out = outboxes->spare;
+
+	if (!out)
+		return calloc(1, sizeof *out);
+	outboxes->spare = out->next;
+	outboxes->spares--;
+	out->queued = out->descriptor = (struct charge){ 0 };
+	return out;
+}
+
+/* Whether the message has a key or a ticket, which shall not stay in memory. */
+static bool is_secret(const struct outgoing *out)
+{
+	return out->message.type == WIRE_WELCOME || out->message.type == WIRE_TICKET;
+}
+
 static void outgoing_free(struct outbox *box, struct outgoing *out)
 {
+	struct outboxes *outboxes = box->owner.outboxes;
+
 	if (out->fd >= 0)
 		close(out->fd);
+	if (is_secret(out))
+		explicit_bzero(&out->message, sizeof out->message);
 	charge_release(&out->descriptor, box->owner.accounting);
 	charge_release(&out->queued, box->owner.accounting);
-	free(out);
+	if (outboxes->spares == SPARES) {
+		free(out);
+		return;
+	}
+	out->next = outboxes->spare;
+	outboxes->spare = out;
+	outboxes->spares++;
 }
 
 static void outgoing_done(struct outbox *box, struct outgoing *out)
@@ -47,8 +80,54 @@ static void outgoing_done(struct outbox *box, struct outgoing *out)
 	DL_DELETE(box->first, out);
 	box->count--;
 	box->descriptors -= out->fd >= 0;
+	box->leaving -= out->leaves;
 	outgoing_free(box, out);
 }
+
+int outboxes_init(struct outboxes *outboxes)
+{
+	*outboxes = (struct outboxes){ 0 };
+	while (outboxes->spares < SPARES) {
+		struct outgoing *out = calloc(1, sizeof *out);
+
+		if (!out)
+			return error_set(-ENOMEM, "the broker is out of memory");
+		out->next = outboxes->spare;
+		outboxes->spare = out;
+		outboxes->spares++;
+	}
+	return 0;
+}
+
+void outboxes_deinit(struct outboxes *outboxes)
+{
+	while (outboxes->spare) {
+		struct outgoing *out = outboxes->spare;
+
+		outboxes->spare = out->next;
+		free(out);
+	}
+	outboxes->spares = 0;
+}
+
+/* ---- which outboxes have something to send ---- */
+
+static void note_change(struct outbox *box)
+{
+	if (box->is_changed || box->blocked)
+		return;
+	box->is_changed = true;
+	DL_APPEND(box->owner.outboxes->changed, box);
+}
+
+static void forget_change(struct outbox *box)
+{
+	if (box->is_changed)
+		DL_DELETE(box->owner.outboxes->changed, box);
+	box->is_changed = false;
+}
+
+/* ---- what the socket takes ---- */
 
 /* Returns true if the peer has read everything. SIOCOUTQ counts the unread bytes and the kernel's own data for them. */
 static bool is_read(const struct outbox *box)
@@ -59,21 +138,115 @@ static bool is_read(const struct outbox *box)
 }
 
 /*
- * Sends a message now. The kernel counts unread descriptors, of all sessions together, against the broker's limit of
- * open files (unix(7), ETOOMANYREFS). So a session may have at most OUTBOX_UNREAD unread, for which it is charged.
+ * Sends the first message. The kernel counts unread descriptors, of all sessions together, against the broker's limit
+ * of open files (unix(7), ETOOMANYREFS). So a session may have at most OUTBOX_UNREAD unread, for which it is charged.
  * -EAGAIN: the socket has no room, or the peer must read its descriptors first.
  */
-static int send_to(struct outbox *box, const struct wire_message *message, int descriptor)
+static int send_first(struct outbox *box)
 {
+	const struct outgoing *out = box->first;
 	int error;
 
-	if (descriptor >= 0 && box->unread && is_read(box))
+	if (out->fd >= 0 && box->unread && is_read(box))
 		box->unread = 0;
-	if (descriptor >= 0 && box->unread == OUTBOX_UNREAD)
+	if (out->fd >= 0 && box->unread == OUTBOX_UNREAD)
 		return -EAGAIN;
-	error = socket_send(box->sock, message, descriptor, MSG_DONTWAIT);
-	box->unread += !error && descriptor >= 0;
+	error = socket_send(box->sock, &out->message, out->fd, MSG_DONTWAIT);
+	box->unread += !error && out->fd >= 0;
+	/* after -ECONNRESET the peer has closed the socket: the owner handles the hang-up when it reads the socket */
+	if (!error || error == -ECONNRESET)
+		outgoing_done(box, box->first);
+	return error == -ECONNRESET ? 0 : error;
+}
+
+/* Sends the first messages as one packet, if there are several that fit in one. Returns how many were sent. */
+static unsigned send_packet(struct outbox *box)
+{
+	struct wire_message *packet = box->owner.outboxes->packet;
+	const struct outgoing *out;
+	unsigned count = 0;
+
+	for (out = box->first; out && out->fd < 0 && !is_secret(out) && count < SOCKET_PACKET_MAX; out = out->next)
+		packet[count++] = out->message;
+	if (count < 2 || socket_send_many(box->sock, packet, count, count, MSG_DONTWAIT) <= 0)
+		return 0;
+	for (unsigned i = 0; i < count; i++)
+		outgoing_done(box, box->first);
+	return count;
+}
+
+/* Returns 0 when all messages are sent, or -EAGAIN: the others wait for room; or another error of the socket. */
+static int send_all(struct outbox *box)
+{
+	int error = 0;
+
+	while (box->first && !error)
+		if (!box->packs || !send_packet(box))
+			error = send_first(box);
 	return error;
+}
+
+/* Has on_writable() called when the peer has read. Without memory for this, nothing would be sent any more. */
+static void watch(struct outbox *box)
+{
+	if (event_add(box->writing, NULL))
+		failed(box, "the broker is out of memory");
+}
+
+/* Charges the user for a message that waits. Returns NULL, or the reason why it cannot wait. */
+static const char *charge_waiting(struct outbox *box, struct outgoing *out)
+{
+	const struct outbox_owner *owner = &box->owner;
+
+	if (!out->queued.account &&
+	    charge_try(&out->queued, owner->accounting, owner->uid, RESOURCE_QUEUED, sizeof *out))
+		return "it does not read what it is sent, and its user may leave no more unread";
+	if (out->fd >= 0 && !out->descriptor.account &&
+	    charge_try(&out->descriptor, owner->accounting, owner->uid, RESOURCE_DESCRIPTORS, 1))
+		return "it does not read what it is sent, and its user may have no more descriptors wait";
+	box->leaving -= out->leaves;
+	out->leaves = false;
+	return NULL;
+}
+
+/* Lets the messages that are left wait for room. */
+static void block(struct outbox *box)
+{
+	const char *reason = NULL;
+	struct outgoing *out;
+
+	DL_FOREACH(box->first, out)
+		if (!reason)
+			reason = charge_waiting(box, out);
+	box->blocked = true;
+	if (reason)
+		failed(box, reason);
+	else
+		watch(box);
+}
+
+/* Sends the messages, and returns whether none is left and the outbox goes on. */
+static bool flush(struct outbox *box)
+{
+	int error = send_all(box);
+
+	if (error == -EAGAIN)
+		block(box);
+	else if (error)
+		failed(box, "it cannot be sent to");
+	else
+		box->blocked = false;
+	return !error;
+}
+
+void outboxes_send(struct outboxes *outboxes)
+{
+	while (outboxes->changed) {
+		struct outbox *box = outboxes->changed;
+
+		forget_change(box);
+		flush(box);
+	}
 }
 
 /*
@@ -86,29 +259,13 @@ static void on_writable(evutil_socket_t sock, short what, void *argument)
 
 	(void)sock;
 	(void)what;
-	while (box->first) {
-		int error = send_to(box, &box->first->message, box->first->fd);
-
-		if (error == -EAGAIN)
-			return;
-		if (error && error != -ECONNRESET) {
-			failed(box, "it cannot be sent to");
-			return;
-		}
-		outgoing_done(box, box->first);
-	}
+	if (!flush(box))
+		return;
 	event_del(box->writing);
 	if (!box->wanted)
 		return;
 	box->wanted = false;
 	box->owner.room(box->owner.context);
-}
-
-/* Has on_writable() called when the peer has read. Without memory for this, nothing would be sent any more. */
-static void watch(struct outbox *box)
-{
-	if (event_add(box->writing, NULL))
-		failed(box, "the broker is out of memory");
 }
 
 /* Relies on POLLOUT, which the kernel reports when at most a quarter of the socket's buffer is used. */
@@ -123,16 +280,16 @@ bool outbox_has_room(struct outbox *box)
 	return false;
 }
 
-/* Returns how many messages with a descriptor can be sent now without waiting. */
+/* Returns how many messages with a descriptor leave without waiting, beside those that are to leave already. */
 static unsigned descriptors_leave(struct outbox *box)
 {
 	struct pollfd p = { .fd = box->sock, .events = POLLOUT };
 
-	if (box->first || poll(&p, 1, 0) != 1)
+	if (box->blocked || poll(&p, 1, 0) != 1)
 		return 0;
 	if (box->unread && is_read(box))
 		box->unread = 0; /* noted now, because is_read() will be false after the next message */
-	return OUTBOX_UNREAD - box->unread;
+	return box->unread + box->leaving < OUTBOX_UNREAD ? OUTBOX_UNREAD - box->unread - box->leaving : 0;
 }
 
 int outbox_check(struct outbox *box, unsigned descriptors)
@@ -143,15 +300,17 @@ int outbox_check(struct outbox *box, unsigned descriptors)
 
 	if (!wait)
 		return 0;
-	if (box->descriptors + wait > DESCRIPTORS_MAX)
+	if (box->descriptors - box->leaving + wait > DESCRIPTORS_MAX)
 		return error_set(-EDQUOT,
 				 "%u descriptors of memory and timelines wait for this process to read them, %u more "
 				 "would, and it may leave %u unread: acquire fewer buffers at once",
-				 box->descriptors, wait, DESCRIPTORS_MAX);
+				 box->descriptors - box->leaving, wait, DESCRIPTORS_MAX);
 	error = charge_take(&charge, box->owner.accounting, box->owner.uid, RESOURCE_DESCRIPTORS, wait);
 	charge_release(&charge, box->owner.accounting);
 	return error;
 }
+
+/* ---- messages ---- */
 
 static bool is_full(struct outbox *box)
 {
@@ -159,121 +318,72 @@ static bool is_full(struct outbox *box)
 }
 
 /*
- * Fills in *out for a message that is to wait, and charges for it. Returns NULL, or the reason why the message, or its
- * descriptor, cannot wait.
+ * Gives the message a copy of its descriptor. Charges for it now if it will have to wait, so that what outbox_check()
+ * allowed can be sent. Returns NULL, or the reason why it cannot wait.
  */
-static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const struct wire_message *message,
-				 int descriptor)
+static const char *take_descriptor(struct outbox *box, struct outgoing *out, int descriptor)
 {
 	const struct outbox_owner *owner = &box->owner;
 
-	out->fd = -1;
-	if (charge_try(&out->queued, owner->accounting, owner->uid, RESOURCE_QUEUED, sizeof *out))
-		return "it does not read what it is sent, and its user may leave no more unread";
-	out->message = *message;
-	if (descriptor < 0)
-		return NULL;
-	if (charge_try(&out->descriptor, owner->accounting, owner->uid, RESOURCE_DESCRIPTORS, 1))
+	out->leaves = descriptors_leave(box) > 0;
+	box->leaving += out->leaves;
+	if (!out->leaves && charge_try(&out->descriptor, owner->accounting, owner->uid, RESOURCE_DESCRIPTORS, 1))
 		return "it does not read what it is sent, and its user may have no more descriptors wait";
 	out->fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
 	return out->fd >= 0 ? NULL : "no descriptors are left for what it is sent (raise the limit, ulimit -n)";
 }
 
-static void enqueue(struct outbox *box, const struct wire_message *message, int descriptor)
+/* Fills in a message. Returns NULL, or the reason why it can neither be sent nor wait. */
+static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const struct wire_message *message,
+				 int descriptor)
+{
+	const char *reason = NULL;
+
+	out->message = *message;
+	out->fd = -1;
+	out->leaves = false;
+	if (descriptor >= 0)
+		reason = take_descriptor(box, out, descriptor);
+	if (!reason && box->blocked)
+		reason = charge_waiting(box, out);
+	return reason;
+}
+
+void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor)
 {
 	struct outgoing *out;
 	const char *reason;
 
+	if (box->stopped)
+		return;
 	if (is_full(box)) {
 		failed(box, "it does not read what it is sent");
 		return;
 	}
-	out = calloc(1, sizeof *out);
+	out = outgoing_new(box->owner.outboxes);
 	if (!out) {
 		failed(box, "the broker is out of memory");
 		return;
 	}
 	reason = outgoing_fill(box, out, message, descriptor);
 	if (reason) {
+		box->leaving -= out->leaves;
 		outgoing_free(box, out);
 		failed(box, reason);
 		return;
 	}
 	DL_APPEND(box->first, out);
 	box->count++;
-	box->descriptors += descriptor >= 0;
-	watch(box);
+	box->descriptors += out->fd >= 0;
+	note_change(box);
 }
 
-static void answering(const struct outbox *box)
+void outbox_pack(struct outbox *box)
 {
-	if (box->owner.answering)
-		box->owner.answering(box->owner.context);
+	box->packs = true;
 }
 
-/*
- * Sends the staged messages as one packet, or queues them to wait. If the outbox fails meanwhile, drops the messages
- * that are left.
- */
-static void staged_send(struct outbox *box)
-{
-	struct staged *staged = box->staged;
-	unsigned count = staged->count;
-
-	staged->count = 0;
-	answering(box);
-	if (!count || (!box->first && socket_send_many(box->sock, staged->message, count, count, MSG_DONTWAIT) > 0))
-		return;
-	for (unsigned i = 0; i < count && !box->stopped; i++)
-		enqueue(box, &staged->message[i], -1);
-}
-
-static void stage(struct outbox *box, const struct wire_message *message)
-{
-	if (box->staged->count == SOCKET_PACKET_MAX)
-		staged_send(box);
-	if (!box->stopped)
-		box->staged->message[box->staged->count++] = *message;
-}
-
-static void send_now(struct outbox *box, const struct wire_message *message, int descriptor)
-{
-	int error = -EAGAIN;
-
-	if (message->type != WIRE_NOTICE)
-		answering(box);
-	if (!box->first)
-		error = send_to(box, message, descriptor);
-	/* after -ECONNRESET the peer has closed the socket: the owner handles the hang-up when it reads the socket */
-	if (error == -EAGAIN)
-		enqueue(box, message, descriptor);
-	else if (error && error != -ECONNRESET)
-		failed(box, "it cannot be sent to");
-}
-
-void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor)
-{
-	if (box->staged && descriptor < 0) {
-		stage(box, message);
-		return;
-	}
-	if (box->staged)
-		staged_send(box); /* the staged messages are sent first, to keep the order */
-	if (!box->stopped)
-		send_now(box, message, descriptor);
-}
-
-void outbox_begin(struct outbox *box, struct staged *staged)
-{
-	staged->count = 0;
-	box->staged = staged;
-}
-
-void outbox_end(struct outbox *box)
-{
-	staged_send(box);
-	box->staged = NULL;
-}
+/* ---- begin and end ---- */
 
 int outbox_open(struct outbox *box, struct event_base *base, int sock, const struct outbox_owner *owner)
 {
@@ -285,10 +395,9 @@ int outbox_open(struct outbox *box, struct event_base *base, int sock, const str
 void outbox_stop(struct outbox *box)
 {
 	box->stopped = true;
-	if (box->staged)
-		box->staged->count = 0;
 	while (box->first)
 		outgoing_done(box, box->first);
+	forget_change(box);
 	if (box->writing)
 		event_del(box->writing);
 }

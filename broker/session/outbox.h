@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * outbox.h - sends messages to one session: at once those that its socket takes, and the others, in order, when the
- * socket has room.
+ * outbox.h - sends messages to one session, in order: those that its socket takes when a piece of work is over, and the
+ * others when the socket has room.
  *
- * Owns the messages that wait and copies of their descriptors, both charged to the session's user, and the event that
- * watches for room in the socket. At most OUTBOX_UNREAD descriptors are in the socket at a time. Does not own the
- * socket. Calls failed() when a message can neither be sent nor wait, but not when the peer has closed the socket.
- * failed() may be called in the middle of a send; the owner then stops the outbox. Never blocks.
+ * What one piece of work answers is sent after all of it, so that what the work has changed is published before anybody
+ * knows of it, and so that a broker that dies has either done and noted all of it or nothing. Owns the messages that
+ * are not sent yet and copies of their descriptors, and the event that watches for room in the socket. Those that wait
+ * for room are charged to the session's user. At most OUTBOX_UNREAD descriptors are in the socket at a time. Does not
+ * own the socket. Calls failed() when a message can neither be sent nor wait, but not when the peer has closed the
+ * socket; the owner then stops the outbox. Never blocks.
  *
  * Answers to a packet of several messages are sent as one packet. With a system call for each answer, bench/batch has
  * 28 % fewer first acquires a second (76,000 instead of 105,000 on two cores).
@@ -22,13 +24,13 @@
 struct outgoing;
 struct outbox;
 
-/*
- * Messages that are collected to be sent as one packet. All outboxes of a loop share one struct staged, which one
- * outbox uses at a time.
- */
-struct staged {
-	unsigned            count;
-	struct wire_message message[SOCKET_PACKET_MAX];
+/* All outboxes of one loop. */
+struct outboxes {
+	struct outbox   *changed; /* list of the outboxes that have messages which were not tried to send yet */
+	/* structs for messages, linked by `next`: enough that a piece of work rarely needs memory to be answered */
+	struct outgoing *spare;
+	unsigned         spares;  /* length of `spare` */
+	struct wire_message packet[SOCKET_PACKET_MAX]; /* the messages of a packet while it is sent */
 };
 
 #define OUTBOX_UNREAD 2 /* largest number of unread descriptors in the socket; the session is charged for as many */
@@ -37,10 +39,10 @@ struct outbox_owner {
 	unsigned (*due)(void *context); /* returns how many messages may wait in addition to UNREAD_MAX (outbox.c) */
 	/* called when a message cannot be sent; the owner then stops the outbox */
 	void (*failed)(void *context, const char *reason);
-	void (*answering)(void *context); /* called before an answer is sent; may be NULL */
 	/* called when the socket has room again after outbox_has_room() returned false; may be NULL */
 	void (*room)(void *context);
 	void *context;
+	struct outboxes   *outboxes;
 	struct accounting *accounting;
 	uid_t              uid; /* user who is charged for the messages that wait */
 };
@@ -48,18 +50,24 @@ struct outbox_owner {
 struct outbox {
 	struct outbox_owner owner;
 	int                 sock;
-	/* event: the socket has room; active while messages wait or `wanted` is true */
+	/* event: the socket has room; active while messages wait for room or `wanted` is true */
 	struct event       *writing;
-	struct outgoing    *first;       /* messages that wait, the oldest first */
+	struct outgoing    *first;       /* messages that are not sent yet, the oldest first */
 	unsigned            count;       /* length of the list `first` */
 	unsigned            descriptors; /* number of messages in `first` that have a descriptor */
+	unsigned            leaving;     /* number of those that leave without waiting, and are not charged */
 	/* number of descriptors sent since the peer was last known to have read everything */
 	unsigned            unread;
-	/* messages collected since outbox_begin(); NULL: each message is sent at once */
-	struct staged      *staged;
+	bool                blocked;     /* the messages in `first` wait for room in the socket, and are charged */
+	bool                packs;       /* the peer understands packets of several messages */
 	bool                stopped;     /* outbox_stop() was called: nothing is sent any more */
 	bool                wanted;      /* outbox_has_room() returned false, and room() was not called since */
+	bool                is_changed;  /* the outbox is in outboxes->changed */
+	struct outbox      *prev, *next; /* links in the list outboxes->changed */
 };
+
+/* Returns 0, or -ENOMEM with the error message set, and then outboxes_deinit() is called all the same. */
+int outboxes_init(struct outboxes *outboxes);
 
 /*
  * Opens an outbox on the socket. Returns 0, or -ENOMEM with the error message set. An outbox that is all zeroes may be
@@ -67,10 +75,13 @@ struct outbox {
  */
 int outbox_open(struct outbox *box, struct event_base *base, int sock, const struct outbox_owner *owner);
 
-/* Drops all messages that wait or are staged. From then on nothing is sent, also by a send that is under way. */
+/* Drops all messages that are not sent. From then on nothing is sent, also by a send that is under way. */
 void outbox_stop(struct outbox *box);
 
 void outbox_close(struct outbox *box);
+
+/* Says that the peer understands packets of several messages, because it has sent one. */
+void outbox_pack(struct outbox *box);
 
 /*
  * Returns true if no message waits and the socket takes several packets at once. If it returns false, room() is called
@@ -87,18 +98,19 @@ bool outbox_has_room(struct outbox *box);
 int outbox_check(struct outbox *box, unsigned descriptors);
 
 /*
- * Sends the message, now or when the socket has room. descriptor: sent with the message, and stays the caller's; -1:
- * none. Calls failed() if the message must wait and cannot, or the socket refuses it with an error other than
- * -ECONNRESET.
+ * Has the message sent by outboxes_send(), or when the socket has room. descriptor: sent with the message, and stays
+ * the caller's; -1: none. Calls failed() if the message must wait and cannot.
  */
 void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor);
 
 /*
- * Between outbox_begin() and outbox_end(), messages without a descriptor are collected in `staged` and sent in packets
- * of up to SOCKET_PACKET_MAX, with one system call for each packet. Only for peers that understand packets of several
- * messages. The outbox may fail meanwhile, but must not be closed.
+ * Sends the messages of all outboxes, in packets of up to SOCKET_PACKET_MAX where the peer understands them, with one
+ * system call for each packet. Calls failed() of an outbox whose messages must wait and cannot, or whose socket refuses
+ * one with an error other than -ECONNRESET.
  */
-void outbox_begin(struct outbox *box, struct staged *staged);
-void outbox_end(struct outbox *box);
+void outboxes_send(struct outboxes *outboxes);
+
+/* Frees the memory for later messages. Called when all outboxes are closed. */
+void outboxes_deinit(struct outboxes *outboxes);
 
 #endif

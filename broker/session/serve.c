@@ -72,18 +72,14 @@ static bool is_owed(const struct session *session, const struct wire_message *me
 	return wire_row(message->type)->traits & WIRE_OWED && session->inquired.answer == ANSWER_OWED;
 }
 
-/*
- * Handles the messages of a packet. If the packet has several, the client understands such packets, so the answers
- * without a descriptor are collected (outbox_begin()), and the last of them are sent after the last message. This send
- * can disconnect the session, too.
- */
+/* Handles the messages of a packet. If it has several, the client understands such packets. */
 static enum read_result take_messages(struct session *session, const struct socket_packet *packet)
 {
 	const struct session_hooks *hooks = session->broker->sessions->hooks;
 	int error = 0;
 
 	if (packet->count > 1)
-		outbox_begin(&session->outbox, &session->broker->sessions->staged);
+		outbox_pack(&session->outbox);
 	for (unsigned i = 0; i < packet->count && session->state != SESSION_DISCONNECTED && !error; i++) {
 		error = socket_packet_check(packet, i);
 		if (error)
@@ -101,8 +97,6 @@ static enum read_result take_messages(struct session *session, const struct sock
 	}
 	if (error)
 		session_disconnect(session, error_text());
-	if (packet->count > 1)
-		outbox_end(&session->outbox);
 	return session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
 }
 
@@ -144,11 +138,8 @@ static enum read_result proceed(struct session *session)
 
 	if (!done && !outbox_has_room(&session->outbox))
 		return READ_NONE;
-	if (!done) {
-		outbox_begin(&session->outbox, &session->broker->sessions->staged);
+	if (!done)
 		done = session->task->step(session);
-		outbox_end(&session->outbox);
-	}
 	if (done)
 		session_drop_task(session);
 	return session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
@@ -163,13 +154,23 @@ static enum read_result read_next(struct session *session, struct socket_packet 
 	return session->state == SESSION_GREETING ? take_greeting(session, packet) : take_messages(session, packet);
 }
 
+/* Whether the session goes on after what it was sent. The send disconnects a session that does not read. */
+static enum read_result send_answers(struct session *session, enum read_result result)
+{
+	sessions_send(session->broker);
+	return session->state == SESSION_DISCONNECTED ? READ_LAST : result;
+}
+
 static void session_read(struct session *session)
 {
 	struct socket_packet *packet = &session->broker->sessions->packet;
 	enum read_result result = READ_PACKET;
 
-	while (result == READ_PACKET && fair_allows(&session->place))
+	while (result == READ_PACKET && fair_allows(&session->place)) {
 		result = session->task ? proceed(session) : read_next(session, packet);
+		if (result == READ_PACKET)
+			result = send_answers(session, result);
+	}
 	if (result == READ_PACKET)
 		session_wait(session);
 	else if (result == READ_NONE && session->state == SESSION_GREETING && greeting_expect(session))

@@ -77,6 +77,7 @@ void sessions_deinit(struct broker *broker)
 
 	HASH_ITER(hh, broker->sessions->by_id, session, next)
 		session_free(session);
+	outboxes_deinit(&broker->sessions->outboxes);
 }
 
 /* number of questions after a death with the first pause between them, about a second in all; then the pauses grow */

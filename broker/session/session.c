@@ -65,13 +65,6 @@ static unsigned notices_due(void *context)
 	       (session->inquired.answer == ANSWER_OWED);
 }
 
-static void on_answering(void *context)
-{
-	const struct session *session = context;
-
-	broker_publish(session->broker);
-}
-
 static void on_room(void *context)
 {
 	session_wait(context);
@@ -86,9 +79,9 @@ int session_open_outbox(struct session *session)
 {
 	const struct outbox_owner owner = { .due = notices_due,
 					    .failed = on_unsent,
-					    .answering = on_answering,
 					    .room = on_room,
 					    .context = session,
+					    .outboxes = &session->broker->sessions->outboxes,
 					    .accounting = session->broker->accounting,
 					    .uid = session->who.uid };
 
@@ -99,6 +92,14 @@ void session_send(struct session *session, const struct wire_message *message, i
 {
 	if (session->fd >= 0 && session->state != SESSION_DISCONNECTED)
 		outbox_send(&session->outbox, message, fd);
+}
+
+void sessions_send(struct broker *broker)
+{
+	if (!broker->sessions->outboxes.changed)
+		return;
+	broker_publish(broker);
+	outboxes_send(&broker->sessions->outboxes);
 }
 
 int session_check_descriptors(struct session *session, unsigned descriptors)

@@ -182,8 +182,7 @@ struct sessions {
 	unsigned             before;  /* number of sessions of the broker before this one */
 	unsigned             arrived; /* number of sessions in the state SESSION_ARRIVED */
 	struct socket_packet packet;  /* buffer for the packet that is being read, used for all sessions */
-	/* answers that are collected during one packet of messages, or one step of a task */
-	struct staged        staged;
+	struct outboxes      outboxes;
 };
 
 /* Names the session as a party of a broker_event. */
@@ -221,12 +220,18 @@ void session_owe(struct session *session, unsigned due);
 int session_open_outbox(struct session *session);
 
 /*
- * Sends a message, with a descriptor that stays the caller's (-1: none). A message that the socket does not take now
- * waits in the outbox. If the message can neither be sent nor wait, the session is disconnected, and the caller is not
- * told. Drops the message if the client has closed the socket: the hang-up is seen when the socket is read. Sends
- * nothing to a session that hung up or is disconnected. Never changes the registry.
+ * Has a message sent by the next sessions_send(), with a descriptor that stays the caller's (-1: none). A message that
+ * the socket does not take then waits in the outbox. If the message can neither be sent nor wait, the session is
+ * disconnected, and the caller is not told. Drops the message if the client has closed the socket: the hang-up is seen
+ * when the socket is read. Sends nothing to a session that hung up or is disconnected. Never changes the registry.
  */
 void session_send(struct session *session, const struct wire_message *message, int fd);
+
+/*
+ * Publishes what has changed, and then sends what session_send() was given since the last call. Called after each piece
+ * of work: a packet of messages, a step of a task, what else a pass of the loop does. May disconnect sessions.
+ */
+void sessions_send(struct broker *broker);
 
 /*
  * Returns 0 if the session may be sent so many messages with a descriptor now, or the error of outbox_check(). Also

@@ -90,5 +90,6 @@ struct walk *walk_begin(struct session *session, uint64_t request, size_t size, 
 	walk->session = session;
 	walk->request = request;
 	session->task = &walk->task;
+	outbox_pack(&session->outbox);
 	return walk;
 }

@@ -242,8 +242,10 @@ struct wire_message receive_message(int sock)
 unsigned received_already(int sock, struct wire_message *message)
 {
 	struct socket_extra extra;
-	int error = socket_receive(sock, message, &extra, true, MSG_DONTWAIT);
+	int error;
 
+	sessions_send(&broker);
+	error = socket_receive(sock, message, &extra, true, MSG_DONTWAIT);
 	assert_true(!error || error == -EAGAIN);
 	if (extra.fd >= 0)
 		close(extra.fd);

@@ -260,6 +260,7 @@ void successor_begin(void)
 	assert_int_equal(marks_init(&successor), 0);
 	assert_int_equal(fair_queue_init(successor.queue, base, successor.accounting), 0);
 	successor.sessions->hooks = broker.sessions->hooks;
+	assert_int_equal(outboxes_init(&successor.sessions->outboxes), 0);
 	jobs_begin();
 }
 

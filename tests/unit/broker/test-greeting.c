@@ -558,6 +558,7 @@ static void test_a_welcome_opens_the_session(void **state)
 	assert_int_equal(session->tracked.type, TRACKED_SESSION);
 	assert_ptr_equal(broker.tracking->at[session->tracked.number - 1], &session->tracked);
 	assert_true(broker.changed);
+	sessions_send(&broker);
 	assert_int_equal(socket_receive(client, &message, &received, true, MSG_DONTWAIT), 0);
 	assert_int_equal(message.type, WIRE_WELCOME);
 	assert_int_equal(message.request, 0);

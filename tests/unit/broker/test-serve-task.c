@@ -104,7 +104,7 @@ static void test_a_task_is_done_before_more_is_read(void **state)
 	assert_int_equal(steps, 3);
 	assert_int_equal(drops, 1);
 	assert_null(session->task);
-	assert_null(session->outbox.staged);
+	assert_null(session->outbox.first);
 	part(&peer);
 }
 

@@ -278,7 +278,7 @@ static void test_answers_to_a_packet_come_in_a_packet(void **state)
 	assert_int_equal(session->place.user->work, 5 * COST_MESSAGE);
 	assert_int_equal(socket_receive_packet(peer.sock, &packet, true, MSG_DONTWAIT), 0);
 	assert_int_equal(packet.count, 5);
-	assert_null(session->outbox.staged);
+	assert_null(session->outbox.first);
 	part(&peer);
 }
 
@@ -294,7 +294,7 @@ static void invariant_5_a_packet_ends_at_a_message_that_breaks_the_protocol(void
 	assert_true(is_cut(&peer));
 	assert_int_equal(handled, 2);
 	assert_string_equal(event_last(EVENT_CUT)->text, "it said what must not be said");
-	assert_null(session_of(&peer)->outbox.staged);
+	assert_null(session_of(&peer)->outbox.first);
 	part_and_end(&peer);
 }
 

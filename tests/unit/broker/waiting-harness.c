@@ -43,6 +43,7 @@ static void session_make(unsigned i)
 					.state = SESSION_OPEN,
 					.fd = pair[0],
 					.outbox.sock = pair[0],
+					.outbox.owner.outboxes = &parts.sessions.outboxes,
 					.pidfd = -1,
 					.who.uid = getuid(),
 					.who.gid = getgid(),
@@ -92,6 +93,8 @@ int setup(void **state)
 	memset(&parts, 0, sizeof parts);
 	broker_join(&broker, &parts);
 	parts.sessions.hooks = &session_hooks;
+	if (outboxes_init(&parts.sessions.outboxes))
+		return -1;
 	broker.base = event_base_new();
 	accounting_init(broker.accounting);
 	if (fair_queue_init(broker.queue, broker.base, broker.accounting))
@@ -107,6 +110,7 @@ int setup(void **state)
 
 static void session_unmake(unsigned i)
 {
+	outbox_close(&sessions[i].outbox);
 	HASH_DEL(broker.sessions->by_id, &sessions[i]);
 	fair_leave(&sessions[i].place);
 	mappings_free(broker.registry, &sessions[i].mappings);
@@ -122,6 +126,7 @@ int teardown(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		session_unmake(i);
+	outboxes_deinit(&parts.sessions.outboxes);
 	fair_queue_deinit(broker.queue);
 	registry_deinit(broker.registry);
 	memory_deinit(broker.memory);
@@ -173,7 +178,10 @@ struct buffer *make_live(const char *name)
 unsigned answer(unsigned i, struct wire_message *message)
 {
 	struct socket_extra extra;
-	int error = socket_receive(peers[i], message, &extra, false, MSG_DONTWAIT);
+	int error;
+
+	sessions_send(&broker);
+	error = socket_receive(peers[i], message, &extra, false, MSG_DONTWAIT);
 
 	assert_true(!error || error == -EAGAIN);
 	return error ? 0 : message->type;
