@@ -143,10 +143,11 @@ timeout 30 "$ctl" drain memory >/dev/null 2>&1
 timeout 30 "$ctl" load memory data >said 2>&1
 check "a new one of the name has not ended" sees buffers "grows live" "memory draining ended" "memory live"
 "$client" acquire memory unlink memory mark held2 wait end >held2.out 2>&1 </dev/null &
+other=$!
 soon test -e held2
 check "nor has one that is unlinked then" sees buffers "grows live" "memory draining" "memory draining ended"
 touch end
-wait "$holder" "$(jobs -p | tail -n 1)" 2>/dev/null
+wait "$holder" "$other" 2>/dev/null
 rm -f held held2 end
 check "what ended is freed" sees buffers "grows live"
 

@@ -34,6 +34,7 @@ is_gone() {
 
 holds() {
 	"$client" acquire "$1" mark held wait end >/dev/null 2>&1 </dev/null &
+	client_pid=$!
 	soon test -e held
 }
 
@@ -68,7 +69,7 @@ for export in ipc vmm; do
 	check "it blocks the signals that a terminal or a job manager sends to everybody" eval '
 		kill -INT "$owner" && kill -TERM "$owner" && kill -HUP "$owner" && sleep 0.2 && ! is_gone "$owner"'
 	touch end
-	wait "$(jobs -p | tail -n 1)" 2>/dev/null
+	wait "$client_pid" 2>/dev/null
 	rm -f held end
 	check "and ends with a broker that stops" eval 'stops TERM 0 && is_gone "$owner"'
 	check "which leaves nothing in /dev/shm" eval '! ls -d /dev/shm/gpubroker."$name"* 2>/dev/null'
@@ -181,7 +182,7 @@ check "the new owner has the memory, the broker maps none" eval 'opens "$owner" 
 check "the new owner has nothing of the broker, and none of its mappings" eval '[ "$(opens "$owner" | grep -c "^socket:")" = 3 ] &&
 	! maps "$owner" | grep -E "(/dev/shm/|memfd:)gpubroker" | grep -vE "$device_files" >&2'
 touch end
-wait "$(jobs -p | tail -n 1)" 2>/dev/null
+wait "$client_pid" 2>/dev/null
 rm -f held end
 check "and all memory is freed" stops TERM 0
 
