@@ -400,6 +400,9 @@ tests_unit_broker_test_session_keys_SOURCES = tests/unit/broker/test-session-key
 tests_unit_broker_test_resize_SOURCES = tests/unit/broker/test-resize.c $(session_harness)
 tests_unit_broker_test_session_memory_SOURCES = tests/unit/broker/test-session-memory.c $(session_harness)
 tests_unit_broker_test_session_packets_SOURCES = tests/unit/broker/test-session-packets.c $(session_harness)
+lanes_harness = tests/unit/broker/lanes-harness.c tests/unit/broker/lanes-harness.h
+tests_unit_broker_test_jobs_join_SOURCES = tests/unit/broker/test-jobs-join.c $(lanes_harness)
+tests_unit_broker_test_jobs_lost_SOURCES = tests/unit/broker/test-jobs-lost.c $(lanes_harness)
 # Unit tests of the keeper, whose brokers are functions of the test.
 keeper_harness = tests/unit/broker/keeper-harness.c tests/unit/broker/keeper-harness.h
 tests_unit_broker_test_keeper_SOURCES = tests/unit/broker/test-keeper.c $(keeper_harness)

@@ -99,9 +99,8 @@ void memory_clean(struct memory *memory, struct allocation *allocation, uint32_t
 
 /*
  * Decides by the rule of invariant 2 whether the allocation is freed, and frees it if so. Does nothing while memory is
- * doubted. Called when the end of a
- * mapping, a buffer, the zeroing of a range or a memory_hold() may have left nothing that keeps it. The caller may not
- * use the allocation afterwards.
+ * doubted. Called when the end of a mapping, a buffer, the zeroing of a range or a memory_hold() may have left nothing
+ * that keeps it. The caller may not use the allocation afterwards.
  */
 void memory_decide_free(struct memory *memory, struct allocation *allocation);
 

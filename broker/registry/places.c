@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CLAIMED UINT32_MAX /* in `ring`: the place is taken */
+
 int places_init(struct places *places, uint32_t count)
 {
 	uint32_t *ring = calloc(count, sizeof *ring);
@@ -17,8 +19,6 @@ int places_init(struct places *places, uint32_t count)
 	*places = (struct places){ .ring = ring, .count = count, .free = count };
 	return 0;
 }
-
-#define CLAIMED UINT32_MAX /* in `ring`: the place is taken */
 
 bool places_are_claimable(const struct places *places, uint32_t place)
 {

@@ -6,7 +6,6 @@
  *
  * The test is the owner: it lists, receives the orders of the lanes and answers them.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -21,77 +20,13 @@
 
 #include <cmocka.h>
 
-#include "broker/memory/jobs.h"
 #include "broker/owner/packet.h"
+#include "lanes-harness.h"
 
-#define LANES     2 /* of one device, and of questions */
-#define QUESTIONS 1
-
-static struct event_base *base;
-static struct jobs jobs;
-static int brokers[LANES], owners[LANES];
-static unsigned losses, done_count;
-static struct job last; /* the job that was done last */
 static struct listed told[32];
 static unsigned told_of[32]; /* the lane of each */
 static unsigned tellings;
 static bool adopts; /* memory that was not listed, at the end of the list */
-
-static void lost(void *context)
-{
-	assert_ptr_equal(context, &jobs);
-	losses++;
-}
-
-static void owner_begins(void)
-{
-	int pair[2];
-
-	for (unsigned i = 0; i < LANES; i++) {
-		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-		brokers[i] = pair[0];
-		owners[i] = pair[1];
-	}
-}
-
-static void pass(void)
-{
-	assert_true(event_base_loop(base, EVLOOP_NONBLOCK) >= 0);
-}
-
-static void close_all(int *socks)
-{
-	for (unsigned i = 0; i < LANES; i++) {
-		if (socks[i] >= 0)
-			close(socks[i]);
-		socks[i] = -1;
-	}
-}
-
-static void owner_ends(void)
-{
-	close_all(owners);
-	pass();
-	close_all(brokers);
-}
-
-static void done(struct job *job)
-{
-	last = *job;
-	done_count++;
-	free(job);
-}
-
-static struct job *job_new(enum order_kind kind, uint64_t memory)
-{
-	struct job *job = calloc(1, sizeof *job);
-
-	assert_non_null(job);
-	job->order = (struct order){ .kind = kind, .memory = memory };
-	job->descriptor = -1;
-	job->done = done;
-	return job;
-}
 
 static void listed(void *context, unsigned lane, const struct listed *what)
 {
@@ -104,12 +39,9 @@ static void listed(void *context, unsigned lane, const struct listed *what)
 
 static int setup(void **state)
 {
-	(void)state;
-	losses = done_count = tellings = 0;
+	tellings = 0;
 	adopts = false;
-	base = event_base_new();
-	owner_begins();
-	return jobs_start(&jobs, base, brokers, LANES, lost, &jobs);
+	return lanes_setup(state);
 }
 
 static int setup_join(void **state)
@@ -118,21 +50,6 @@ static int setup_join(void **state)
 
 	jobs_join(&jobs, listed);
 	return error;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	close_all(owners);
-	jobs_stop(&jobs);
-	event_base_free(base);
-	close_all(brokers);
-	return 0;
-}
-
-static void submit(enum order_kind kind, uint64_t memory)
-{
-	jobs_submit(&jobs, job_new(kind, memory));
 }
 
 static void submit_again(enum order_kind kind, uint64_t number, uint64_t memory)
@@ -146,35 +63,18 @@ static void submit_again(enum order_kind kind, uint64_t number, uint64_t memory)
 /* Receives an order of that kind. */
 static struct order ordered(unsigned lane, enum order_kind kind)
 {
-	struct order order;
 	int descriptor;
+	struct order order = receive_order(lane, kind, &descriptor);
 
-	assert_int_equal(packet_receive(owners[lane], &order, sizeof order, &descriptor, MSG_DONTWAIT), 0);
-	assert_int_equal(order.kind, kind);
 	assert_int_equal(descriptor >= 0, kind == ORDER_ADOPT);
 	if (descriptor >= 0)
 		close(descriptor);
 	return order;
 }
 
-static void expect_nothing_ordered(unsigned lane)
-{
-	struct order order;
-	int descriptor;
-
-	assert_int_equal(packet_receive(owners[lane], &order, sizeof order, &descriptor, MSG_DONTWAIT), -EAGAIN);
-}
-
-static void send_answer(unsigned lane, uint64_t number)
-{
-	const struct outcome outcome = { .number = number, .descriptor = -1 };
-
-	assert_int_equal(packet_send(owners[lane], &outcome, sizeof outcome, -1, 0), 0);
-}
-
 static void answer(unsigned lane, uint64_t number)
 {
-	send_answer(lane, number);
+	send_answer(lane, number, 0);
 	pass();
 }
 
@@ -201,18 +101,6 @@ static void list_end(unsigned lane)
 
 	assert_int_equal(packet_send(owners[lane], &end, sizeof end, -1, 0), 0);
 	pass();
-}
-
-static unsigned descriptors(void)
-{
-	DIR *fds = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	assert_non_null(fds);
-	while (readdir(fds))
-		count++;
-	closedir(fds);
-	return count;
 }
 
 /* ---- the list ---- */
@@ -383,8 +271,7 @@ static void test_a_job_that_comes_late_keeps_its_number(void **state)
 	assert_int_equal(ordered(0, ORDER_ZERO).number, 40);
 	owner_ends();
 	submit_again(ORDER_ZERO, 50, 8);
-	owner_begins();
-	assert_int_equal(jobs_resume(&jobs, brokers), 0);
+	next_owner();
 	assert_int_equal(ordered(0, ORDER_ZERO).number, 40);
 	assert_int_equal(ordered(0, ORDER_ZERO).number, 50);
 }
@@ -433,8 +320,7 @@ static void test_an_owner_that_ends_before_its_list_has(void **state)
 	owner_ends();
 	assert_int_equal(losses, 1);
 	assert_int_equal(jobs.pending, 1);
-	owner_begins();
-	assert_int_equal(jobs_resume(&jobs, brokers), 0);
+	next_owner();
 	assert_int_equal(ordered(0, ORDER_ZERO).number, 11); /* the next one is new, and lists nothing */
 	assert_int_equal(tellings, 0);
 }
@@ -475,7 +361,7 @@ static void test_a_stop_while_the_owner_lists(void **state)
 	ordered(0, ORDER_ROOM);
 	assert_int_equal(tellings + done_count, 0);
 	assert_int_equal(descriptors(), before);
-	assert_int_equal(jobs_start(&jobs, base, brokers, LANES, lost, &jobs), 0);
+	jobs_begin();
 }
 
 /* ---- acknowledgement ---- */
@@ -526,8 +412,7 @@ static void test_what_was_listed_is_acknowledged(void **state)
 	submit(ORDER_ROOM, 0);
 	assert_int_equal(ordered(0, ORDER_ROOM).acknowledged, 11);
 	owner_ends();
-	owner_begins();
-	assert_int_equal(jobs_resume(&jobs, brokers), 0);
+	next_owner();
 	assert_int_equal(ordered(0, ORDER_ROOM).acknowledged, 0); /* this owner has kept nothing */
 }
 
@@ -535,7 +420,7 @@ static void submit_from_done(struct job *job)
 {
 	submit(ORDER_ZERO, 99);
 	expect_nothing_ordered(0);
-	done(job);
+	note_done(job);
 }
 
 /* What is being handled counts: else the owner would have to keep more than LANE_ORDERS outcomes. */
@@ -562,8 +447,8 @@ static void test_an_order_counts_until_its_outcome_is_handled(void **state)
 	assert_int_equal(jobs.lane[0].count, LANE_ORDERS);
 }
 
-#define ON(name)   cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define JOIN(name) cmocka_unit_test_setup_teardown(name, setup_join, teardown)
+#define ON(name)   cmocka_unit_test_setup_teardown(name, setup, lanes_teardown)
+#define JOIN(name) cmocka_unit_test_setup_teardown(name, setup_join, lanes_teardown)
 
 int main(void)
 {

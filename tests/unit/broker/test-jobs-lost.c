@@ -5,7 +5,6 @@
  *
  * The test is the owner: it receives the orders of the lanes and answers them.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -19,120 +18,23 @@
 
 #include <cmocka.h>
 
-#include "broker/memory/jobs.h"
 #include "broker/owner/packet.h"
-
-#define LANES 2 /* of one device, and of questions */
-
-static struct event_base *base;
-static struct jobs jobs;
-static int brokers[LANES], owners[LANES];
-static unsigned losses, done_count;
-static struct job last; /* the job that was done last */
-
-static void lost(void *context)
-{
-	assert_ptr_equal(context, &jobs);
-	losses++;
-}
-
-static void owner_begins(void)
-{
-	int pair[2];
-
-	for (unsigned i = 0; i < LANES; i++) {
-		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-		brokers[i] = pair[0];
-		owners[i] = pair[1];
-	}
-}
-
-static void pass(void)
-{
-	assert_true(event_base_loop(base, EVLOOP_NONBLOCK) >= 0);
-}
-
-static void owner_ends(void)
-{
-	for (unsigned i = 0; i < LANES; i++)
-		close(owners[i]);
-	pass();
-	for (unsigned i = 0; i < LANES; i++)
-		close(brokers[i]);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	losses = done_count = 0;
-	base = event_base_new();
-	owner_begins();
-	return jobs_start(&jobs, base, brokers, LANES, lost, &jobs);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	jobs_stop(&jobs);
-	event_base_free(base);
-	return 0;
-}
-
-static void done(struct job *job)
-{
-	last = *job;
-	done_count++;
-	free(job);
-}
-
-static struct job *job_new(enum order_kind kind, uint64_t memory)
-{
-	struct job *job = calloc(1, sizeof *job);
-
-	assert_non_null(job);
-	job->order = (struct order){ .kind = kind, .memory = memory };
-	job->descriptor = -1;
-	job->done = done;
-	return job;
-}
-
-static void submit(enum order_kind kind, uint64_t memory)
-{
-	jobs_submit(&jobs, job_new(kind, memory));
-}
+#include "lanes-harness.h"
 
 /* Receives an order of that kind for that memory. Returns its number, and the descriptor that came beside it. */
 static uint64_t ordered(unsigned lane, enum order_kind kind, uint64_t memory, int *descriptor)
 {
-	struct order order;
+	struct order order = receive_order(lane, kind, descriptor);
 
-	assert_int_equal(packet_receive(owners[lane], &order, sizeof order, descriptor, MSG_DONTWAIT), 0);
-	assert_int_equal(order.kind, kind);
 	if (kind != ORDER_ALLOCATE)
 		assert_int_equal(order.memory, memory);
 	return order.number;
 }
 
-static void expect_nothing_ordered(unsigned lane)
-{
-	struct order order;
-	int descriptor;
-
-	assert_int_equal(packet_receive(owners[lane], &order, sizeof order, &descriptor, MSG_DONTWAIT), -EAGAIN);
-}
-
 static void answer(unsigned lane, uint64_t number, int error)
 {
-	const struct outcome outcome = { .number = number, .error = error, .descriptor = -1 };
-
-	assert_int_equal(packet_send(owners[lane], &outcome, sizeof outcome, -1, 0), 0);
+	send_answer(lane, number, error);
 	pass();
-}
-
-static void next_owner(void)
-{
-	owner_begins();
-	assert_int_equal(jobs_resume(&jobs, brokers), 0);
 }
 
 /* In the order in which the owner before got them, and before what came later. Each with its number. */
@@ -244,18 +146,6 @@ static void test_an_adoption_ends_with_its_owner(void **state)
 	ordered(0, ORDER_ROOM, 0, &none);
 	expect_nothing_ordered(0);
 	assert_int_equal(done_count, 0);
-}
-
-static unsigned descriptors(void)
-{
-	DIR *fds = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	assert_non_null(fds);
-	while (readdir(fds))
-		count++;
-	closedir(fds);
-	return count;
 }
 
 /* More than an owner gets at once. */
@@ -419,7 +309,7 @@ static void test_without_another_owner_each_job_fails(void **state)
 	assert_int_equal(jobs.pending, 0);
 }
 
-#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define ON(name) cmocka_unit_test_setup_teardown(name, lanes_setup, lanes_teardown)
 
 int main(void)
 {

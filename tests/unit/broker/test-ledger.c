@@ -151,7 +151,7 @@ static void test_nothing_is_found_before_its_commit(void **state)
 	assert_true(has(before));
 }
 
-/* Kills the writer in front of store number `after`. Returns whether it was still at it. */
+/* Kills the writer in front of store number `after`. Returns false if the writer makes fewer stores. */
 static bool commit_cut(long after)
 {
 	bool was_killed = setjmp(killed);

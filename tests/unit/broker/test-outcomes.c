@@ -50,7 +50,7 @@ static unsigned handles(void)
 }
 
 /* Also many times round the ring. */
-static void test_what_is_acknowledged_is_forgotten_with_all_before_it(void **state)
+static void test_an_acknowledged_outcome_is_forgotten_with_all_before_it(void **state)
 {
 	uint64_t oldest = 1, next = 1;
 
@@ -68,7 +68,7 @@ static void test_what_is_acknowledged_is_forgotten_with_all_before_it(void **sta
 	assert_int_equal(handles(), 0);
 }
 
-/* It was forgotten before: no order was acknowledged since. */
+/* 0: nothing is acknowledged. 4: no outcome has the number. 2 and 1 again: their outcomes are gone already. */
 static void test_a_number_that_is_not_there_forgets_nothing(void **state)
 {
 	(void)state;
@@ -89,7 +89,7 @@ static void test_a_number_that_is_not_there_forgets_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(test_what_is_acknowledged_is_forgotten_with_all_before_it),
+		ON(test_an_acknowledged_outcome_is_forgotten_with_all_before_it),
 		ON(test_a_number_that_is_not_there_forgets_nothing),
 	};
 
