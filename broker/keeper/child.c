@@ -17,14 +17,32 @@
 
 #define AFTER_COMMAND 50 /* exit_code is so many fields behind the command's name in /proc/PID/stat, proc(5) */
 
+#define LATER_MS 50 /* until a process that has ended and could not be reaped is asked for again */
+
 void child_forget(struct child *child)
 {
 	if (child->event) {
 		event_free(child->event);
+		event_free(child->later);
 		close(child->pidfd);
 	}
-	child->event = NULL;
+	child->event = child->later = NULL;
 	child->pid = 0;
+}
+
+pid_t child_fork(sigset_t *before)
+{
+	sigset_t all, old;
+	pid_t pid;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	pid = fork();
+	if (before)
+		*before = old;
+	if (pid)
+		sigprocmask(SIG_SETMASK, &old, NULL);
+	return pid;
 }
 
 static int reap(pid_t pid, int flags, int *status)
@@ -39,15 +57,21 @@ static int reap(pid_t pid, int flags, int *status)
 	return ended;
 }
 
+/* A dead process that is traced cannot be reaped yet: the pidfd can be read all the time, so the timer asks again. */
 static void on_end(evutil_socket_t fd, short what, void *argument)
 {
+	static const struct timeval pause = { .tv_usec = LATER_MS * 1000 };
 	struct child *child = argument;
 	int status;
 
 	(void)fd;
 	(void)what;
-	if (!reap(child->pid, WNOHANG, &status))
+	if (!reap(child->pid, WNOHANG, &status)) {
+		event_del(child->event);
+		if (event_add(child->later, &pause))
+			(void)event_add(child->event, NULL);
 		return;
+	}
 	child_forget(child);
 	child->ended(child->context, status);
 }
@@ -61,10 +85,13 @@ int child_watch(struct child *child, struct event_base *base, pid_t pid, void (*
 		return error_set(-errno, "the end of process %d cannot be watched: %m", (int)pid);
 	*child = (struct child){ .pid = pid, .pidfd = pidfd, .ended = ended, .context = context };
 	child->event = event_new(base, pidfd, EV_READ | EV_PERSIST, on_end, child);
-	if (child->event && !event_add(child->event, NULL))
+	child->later = evtimer_new(base, on_end, child);
+	if (child->event && child->later && !event_add(child->event, NULL))
 		return 0;
 	if (child->event)
 		event_free(child->event);
+	if (child->later)
+		event_free(child->later);
 	close(pidfd);
 	*child = (struct child){ 0 };
 	return error_set(-ENOMEM, "the keeper is out of memory");

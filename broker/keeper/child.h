@@ -8,6 +8,7 @@
 #ifndef GPUB_KEEPER_CHILD_H
 #define GPUB_KEEPER_CHILD_H
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <event2/event.h>
@@ -17,9 +18,16 @@ struct child {
 	pid_t         pid;    /* 0: there is none, or it has been reaped */
 	int           pidfd;  /* valid if event is not NULL */
 	struct event *event;  /* pidfd can be read: the process has ended */
+	struct event *later;  /* timer: the process, which has ended, is asked for again */
 	void (*ended)(void *context, int status);
 	void         *context;
 };
+
+/*
+ * Forks with all signals blocked, so that no handler of this process runs in the child. The child keeps them blocked.
+ * before: what was blocked, which the parent restores; NULL: not stored. Returns as fork(2).
+ */
+pid_t child_fork(sigset_t *before);
 
 /*
  * Calls ended() through the loop, once, when the process has ended and been reaped: with its status of wait(2), or with

@@ -132,6 +132,7 @@ static void on_put(struct keeper *keeper, uint64_t key, int fd)
 		return;
 	if (fd >= 0)
 		close(fd);
+	kept_drop(&keeper->kept, key); /* what is there is of an object before */
 	keeper->counts.lost++;
 	log_line("the keeper has no memory or no descriptor left (ulimit -n): the next broker will lack one");
 }
@@ -245,7 +246,7 @@ static void kept_discard(struct keeper *keeper)
 	pid_t pid;
 	char none;
 
-	pid = !kept_count(&keeper->kept) || pipe2(done, O_CLOEXEC) ? -1 : fork();
+	pid = !kept_count(&keeper->kept) || pipe2(done, O_CLOEXEC) ? -1 : child_fork(NULL);
 	if (!pid) {
 		close(done[1]);
 		(void)!read(done[0], &none, 1);
@@ -398,18 +399,15 @@ static _Noreturn void broker_main(struct keeper *keeper, int sock, pid_t parent,
 static pid_t broker_fork(struct keeper *keeper, const int pair[2])
 {
 	pid_t parent = getpid(), pid;
-	sigset_t all, before;
+	sigset_t before;
 
 	atomic_store(&keeper->shared->marks.pass, 0);
 	atomic_store(&keeper->shared->marks.sleeping, false);
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	pid = fork();
+	pid = child_fork(&before);
 	if (!pid) {
 		close(pair[0]);
 		broker_main(keeper, pair[1], parent, &before);
 	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
 	return pid < 0 ? error_set(-errno, "the broker cannot be forked: %m") : pid;
 }
 

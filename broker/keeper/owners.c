@@ -29,7 +29,7 @@ static void on_end(void *context, int status)
 /* Forks the owner. Returns 0, or a negative errno with the error message set. */
 static int begin(struct owners *owners, int sock)
 {
-	pid_t keeper = getpid(), pid = fork();
+	pid_t keeper = getpid(), pid = child_fork(NULL);
 	int error;
 
 	if (!pid) {
