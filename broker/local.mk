@@ -49,6 +49,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/option-table.c broker/base/option-table.h \
 	broker/base/process-start.c broker/base/process-start.h \
 	broker/session/outbox.c broker/session/outbox.h \
+	broker/session/pending.c broker/session/pending.h \
 	broker/session/restore.c broker/session/restore.h \
 	broker/registry/notices.c broker/registry/notices.h \
 	broker/registry/objects.h \

@@ -41,6 +41,7 @@ unit_tests = \
 	tests/unit/broker/test-inquiry \
 	tests/unit/broker/test-load \
 	tests/unit/broker/test-load-random \
+	tests/unit/broker/test-load-resume \
 	tests/unit/broker/test-ledger tests/unit/broker/test-leftovers \
 	tests/unit/broker/test-kept \
 	tests/unit/broker/test-keeper tests/unit/broker/test-keeper-ends \
@@ -368,6 +369,8 @@ successor_ldflags = $(AM_LDFLAGS) -Wl,--wrap=identity_of_peer
 tests_unit_broker_test_load_SOURCES = tests/unit/broker/test-load.c $(failing) $(successor)
 tests_unit_broker_test_load_LDFLAGS = $(failing_ldflags) \
 	-Wl,--wrap=identity_of_peer,--wrap=ledger_put,--wrap=ledger_free
+tests_unit_broker_test_load_resume_SOURCES = tests/unit/broker/test-load-resume.c $(successor)
+tests_unit_broker_test_load_resume_LDFLAGS = $(successor_ldflags)
 tests_unit_broker_test_load_random_SOURCES = tests/unit/broker/test-load-random.c $(successor)
 tests_unit_broker_test_load_random_LDFLAGS = $(successor_ldflags)
 tests_unit_broker_test_lookup_SOURCES = tests/unit/broker/test-lookup.c $(session_harness)

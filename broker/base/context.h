@@ -35,6 +35,7 @@ struct inquiry;
 struct jobs;
 struct marks;
 struct memory;
+struct note;
 struct pool;
 struct tracking;
 struct registry;
@@ -73,11 +74,13 @@ struct broker {
 	struct histograms    histograms;
 	bool                 several_users; /* true: users other than the broker's own are served */
 	bool                 stopping;
+	bool                 notes;       /* the broker has a ledger, so what is under way is noted, too */
+	struct note         *note;        /* the ledger; NULL: there is none */
 	bool                 changed;     /* a part changed in this pass; core/broker.c clears the flag once a pass */
 	bool                 unpublished; /* there may be changes that are not in the status file yet */
 	/* when the latest message of any session was read, in nanoseconds of CLOCK_MONOTONIC */
 	uint64_t             received;
-	/* status_write(): writes all changes to the status file. NULL: the broker has no status file */
+	/* makes all changes visible: in the status file, the board, to the owner. NULL: nobody sees them */
 	void (*publish)(struct broker *broker);
 	/* snapshot_begin(): sends the session what its user may see of the broker */
 	int (*snapshot)(struct session *session, uint64_t request);
@@ -89,7 +92,7 @@ static inline void broker_changed(struct broker *broker)
 	broker->changed = broker->unpublished = true;
 }
 
-/* Writes all changes to the status file. Called before an answer is sent, and before the loop sleeps. */
+/* Makes all changes visible. Called before answers are sent, and before the loop sleeps. */
 static inline void broker_publish(struct broker *broker)
 {
 	if (broker->publish)

@@ -30,9 +30,11 @@ enum tracked_type {
 	TRACKED_HISTOGRAM,
 	TRACKED_JOB, /* the launcher's job that the broker belongs to */
 	TRACKED_OWNER, /* the process that owns the device memory; stands behind the address, in no slot of its own */
-	TRACKED_ALLOCATION, /* in the ledger alone, as the next two are */
+	TRACKED_ALLOCATION, /* in the ledger alone, as all that follow */
 	TRACKED_CLEANING,   /* a range of an allocation that is being zeroed for another buffer */
 	TRACKED_TICKET,     /* a ticket that can be redeemed once */
+	TRACKED_PENDING,    /* a request that is accepted and not answered */
+	TRACKED_OWED,       /* an answer that is not sent yet */
 	TRACKED_TYPES
 };
 

@@ -300,6 +300,7 @@ static int registry_begin(struct broker *broker)
 	broker->registry->tracking = broker->tracking;
 	broker->registry->marks = broker->marks;
 	broker->registry->trust = broker->config->trust;
+	broker->registry->defers = true;
 	return 0;
 }
 
@@ -315,6 +316,12 @@ static int pool_begin(struct broker *broker)
 	pool_init(broker, &(struct pool_limits){ broker->config->pool, objects }, &broker->memory->usages);
 	broker->pool->wake = create_wake;
 	return 0;
+}
+
+static int marks_begin(struct broker *broker)
+{
+	broker->marks->defers = true;
+	return marks_init(broker);
 }
 
 static void marks_end(struct broker *broker)
@@ -348,6 +355,7 @@ static int sessions_begin(struct broker *broker)
 	int error;
 
 	broker->sessions->hooks = &hooks;
+	broker->sessions->hand = &broker->sessions->own_hand;
 	error = outboxes_init(&broker->sessions->outboxes);
 	if (error)
 		sessions_deinit(broker);
@@ -418,7 +426,7 @@ static const struct part {
 	{ memory_begin, memory_end },
 	{ registry_begin, registry_end },
 	{ pool_begin, pool_forget },
-	{ marks_init, marks_end },
+	{ marks_begin, marks_end },
 	{ devices_serve, devices_serve_end },
 	{ discard_begin, discard_end },
 	{ queue_begin, queue_end },
@@ -452,6 +460,18 @@ static int config_check(const struct broker_config *config)
 	return identity_check_system();
 }
 
+/*
+ * Makes all changes visible: first in the status file, then to clients in the board and in the pages of timelines, and
+ * to the owner by orders. So nothing leaves this process before the broker has noted why.
+ */
+static void publish(struct broker *broker)
+{
+	status_write(broker);
+	marks_publish(broker->marks);
+	registry_store_words(broker->registry);
+	jobs_send(broker->jobs);
+}
+
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
 		int listener)
 {
@@ -465,7 +485,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	core->listener = listener;
 	broker->several_users = config->several_users;
 	broker->base = base;
-	broker->publish = status_write;
+	broker->publish = publish;
 	broker->snapshot = snapshot_begin;
 	raise_descriptor_limit();
 	tables_init();

@@ -429,6 +429,7 @@ int devices_serve(struct broker *broker)
 		return error_set(-ENOMEM, "the broker is out of memory");
 	error = jobs_start(broker->jobs, broker->base, devices->owner.lane, devices->owner.lanes, on_lost, broker);
 	broker->jobs->tracking = broker->tracking;
+	broker->jobs->defers = true;
 	if (!error && (error = watch(broker)))
 		jobs_stop(broker->jobs);
 	if (error)

@@ -25,6 +25,7 @@
 #include "broker/request/delegation.h"
 #include "broker/request/inquiry.h"
 #include "broker/request/manage.h"
+#include "broker/session/outbox.h"
 #include "broker/session/restore.h"
 #include "broker/session/serve.h"
 #include "broker/session/session.h"
@@ -51,6 +52,9 @@ struct load {
 	struct loaded                 *loaded;
 	struct records                 records[LEDGER_TYPES]; /* by type */
 	struct known                  *allocations, *buffers, *mappings;
+	struct known                  *memories; /* the allocations by the number of their memory */
+	int                           *lost; /* array of the lost_count pidfds of sessions whose records are damaged */
+	unsigned                       lost_count;
 	int                            error; /* -ENOMEM: the load cannot go on */
 	char                           text[EVENT_TEXT_MAX]; /* what is wrong with the last damaged record */
 };
@@ -123,6 +127,13 @@ static int take_kept(const struct load *load, enum kept_kind kind, uint64_t numb
 
 /* ---- one object ---- */
 
+/* Has the next number be larger than one that is used, should the record of the numbers be damaged. */
+static void raise_number(uint64_t *next, uint64_t used)
+{
+	if (*next <= used)
+		*next = used + 1;
+}
+
 static void load_numbers(struct load *load, const void *bytes)
 {
 	const struct numbers_record *numbers = bytes;
@@ -142,6 +153,20 @@ static void load_counters(struct load *load, const void *bytes)
 	load->broker->counters = *(const struct counters *)bytes;
 }
 
+/* Keeps the pidfd of a session whose record is damaged, for load_lost_sessions(). */
+static void lose_session(struct load *load, int pidfd)
+{
+	int *more = reallocarray(load->lost, load->lost_count + 1, sizeof *more);
+
+	if (!more) {
+		close(pidfd);
+		load->error = error_set(-ENOMEM, "the broker is out of memory");
+		return;
+	}
+	load->lost = more;
+	load->lost[load->lost_count++] = pidfd;
+}
+
 static void load_session(struct load *load, const void *bytes)
 {
 	const struct session_record *record = bytes;
@@ -152,8 +177,22 @@ static void load_session(struct load *load, const void *bytes)
 	if (error && kept.sock >= 0)
 		close(kept.sock);
 	if (error && kept.pidfd >= 0)
-		close(kept.pidfd);
+		lose_session(load, kept.pidfd);
+	if (!error && load->broker->sessions->next_id < record->id)
+		load->broker->sessions->next_id = record->id;
 	count(load, error);
+}
+
+/* What memory_restore() cannot know: the devices, and the other records. */
+static int allocation_check(const struct load *load, const struct allocation_record *record)
+{
+	if (record->device >= load->broker->board->header->devices)
+		return error_set(-EBADMSG, "the ledger's record of allocation %llu has an unknown device",
+				 (unsigned long long)record->serial);
+	if (known_find(&load->allocations, record->serial) || known_find(&load->memories, record->memory))
+		return error_set(-EBADMSG, "the ledger has two records of allocation %llu, or of its memory",
+				 (unsigned long long)record->serial);
+	return 0;
 }
 
 static void load_allocation(struct load *load, const void *bytes)
@@ -165,11 +204,17 @@ static void load_allocation(struct load *load, const void *bytes)
 	if (record->state == ALLOCATION_MAKING)
 		return; /* the request that needs the memory is made again */
 	descriptor = record->has_descriptor ? take_kept(load, KEPT_MEMORY, record->serial) : -1;
-	error = memory_restore(load->broker->memory, record, descriptor, &allocation);
+	error = allocation_check(load, record);
+	if (!error)
+		error = memory_restore(load->broker->memory, record, descriptor, &allocation);
 	if (error && descriptor >= 0)
 		close(descriptor);
 	if (!error)
 		error = known_add(&load->allocations, record->serial, allocation);
+	if (!error)
+		error = known_add(&load->memories, record->memory, allocation);
+	raise_number(&load->broker->memory->next, record->serial);
+	raise_number(&load->broker->jobs->numbers, record->memory);
 	count(load, error);
 }
 
@@ -179,8 +224,15 @@ static void load_chunk(struct load *load, const void *bytes)
 	struct allocation *chunk = known_find(&load->allocations, record->serial);
 	struct allocation *parent = record->parent ? known_find(&load->allocations, record->parent) : NULL;
 
-	if (chunk && parent && chunk != parent)
+	if (!record->parent || !chunk)
+		return;
+	if (parent && chunk != parent && record->chunk == parent->chunk_count + 1) {
 		memory_restore_chunk(parent, chunk);
+		return;
+	}
+	error_set(-EBADMSG, "the ledger's record of allocation %llu is of no chunk that can be",
+		  (unsigned long long)record->serial);
+	damage(load);
 }
 
 static void load_buffer(struct load *load, const void *bytes)
@@ -201,6 +253,7 @@ static void load_buffer(struct load *load, const void *bytes)
 					creator ? &creator->ephemerals : NULL, &buffer);
 	if (!error)
 		error = known_add(&load->buffers, record->first, buffer);
+	raise_number(&load->broker->registry->next_serial, record->serial);
 	count(load, error);
 }
 
@@ -221,6 +274,7 @@ static void load_mapping(struct load *load, const void *bytes)
 				&mapping);
 	if (!error)
 		error = known_add(&load->mappings, record->id, mapping);
+	raise_number(&load->broker->registry->next_mapping, record->id);
 	count(load, error);
 }
 
@@ -241,9 +295,12 @@ static int timeline_make(struct load *load, const struct timeline_record *record
 	struct broker *broker = load->broker;
 	struct session *creator = session_find(broker, buffer->creator), *writer = session_find(broker, record->writer);
 	const struct timeline_place place = { &broker->board->board.ends[buffer->place], buffer->serial };
-	int error = charge_restore(&buffer->descriptors, broker->accounting, buffer->owner, RESOURCE_DESCRIPTORS,
-				   TIMELINE_DESCRIPTORS);
+	const struct grant *grant;
+	int error = tracking_reserve(broker->tracking, 1);
 
+	if (!error)
+		error = charge_restore(&buffer->descriptors, broker->accounting, buffer->owner, RESOURCE_DESCRIPTORS,
+				       TIMELINE_DESCRIPTORS);
 	if (!error)
 		error = timeline_restore(record, page, &place, creator ? &creator->timelines : NULL,
 					 writer ? &writer->timelines : NULL, &buffer->timeline);
@@ -251,6 +308,10 @@ static int timeline_make(struct load *load, const struct timeline_record *record
 		return error == -ENOMEM ? error : -EBADMSG;
 	marks_restore(broker->marks, buffer->timeline);
 	inquiry_watch(broker, buffer->timeline);
+	DL_FOREACH(buffer->grants, grant)
+		inquiry_join(grant->mapping->session);
+	if (record->writer && !writer)
+		marks_end_timeline(broker->marks, buffer->timeline, true);
 	return 0;
 }
 
@@ -299,6 +360,72 @@ static void load_cleaning(struct load *load, const void *bytes)
 	count(load, error);
 }
 
+static void load_pending(struct load *load, const void *bytes)
+{
+	const struct pending_record *record = bytes;
+	struct session *session = session_find(load->broker, record->session);
+
+	if (session)
+		count(load, pending_restore(&load->broker->sessions->pendings, &session->pending, record));
+	else
+		leave_out(load);
+}
+
+/* ---- answers that were not sent ---- */
+
+/* The descriptor of the part of an allocation that begins at byte `offset`; -1: there is none. */
+static int part_of(const struct allocation *allocation, uint64_t offset)
+{
+	const struct allocation *chunk;
+	uint64_t at = allocation->span;
+
+	if (!offset)
+		return allocation->descriptor;
+	DL_FOREACH2(allocation->chunks, chunk, chunk_next) {
+		if (at == offset)
+			return chunk->descriptor;
+		at += chunk->span;
+	}
+	return -1;
+}
+
+/* The descriptor that goes with an answer; -1: none. */
+static int descriptor_of(struct broker *broker, struct session *session, const struct wire_message *message)
+{
+	const struct mapping *mapping;
+	const struct buffer *buffer;
+
+	switch (message->type) {
+	case WIRE_WELCOME:
+		return broker->board->fd;
+	case WIRE_MEMORY:
+		mapping = mappings_find(&session->mappings, message->memory.mapping);
+		return mapping ? part_of(mapping->allocation, message->memory.offset) : -1;
+	case WIRE_GRANT:
+		buffer = registry_find_any(broker->registry, message->grant.serial);
+		return buffer && buffer->timeline ? buffer->timeline->readable : -1;
+	default:
+		return -1;
+	}
+}
+
+static void load_owed(struct load *load, const void *bytes)
+{
+	const struct owed_record *record = bytes;
+	struct session *session = session_find(load->broker, record->session);
+	struct wire_message message = record->message;
+
+	if (!session) {
+		leave_out(load);
+		return;
+	}
+	if (message.type == WIRE_WELCOME)
+		memcpy(message.welcome.key, session->key, sizeof message.welcome.key);
+	session_send(session, &message, descriptor_of(load->broker, session, &message));
+	explicit_bzero(&message, sizeof message);
+	count(load, 0);
+}
+
 /* ---- all objects ---- */
 
 /* In this order, because a later type names objects of earlier ones. */
@@ -317,11 +444,13 @@ static const struct loader {
 	{ TRACKED_TIMELINE, load_timeline },
 	{ TRACKED_TICKET, load_ticket },
 	{ TRACKED_CLEANING, load_cleaning },
+	{ TRACKED_PENDING, load_pending },
+	{ TRACKED_OWED, load_owed },
 };
 
 /* The largest record of this program, as a buffer for one. */
 union any_record {
-	uint64_t words[LEDGER_SLOT / sizeof(uint64_t)];
+	uint64_t words[LEDGER_VERSION / sizeof(uint64_t)];
 };
 
 static void load_type(struct load *load, const struct loader *loader)
@@ -352,6 +481,15 @@ static void collect(const struct ledger_record *record, void *context)
 		records->at = more;
 	}
 	records->at[records->count++] = *record;
+}
+
+static int by_order(const void *one, const void *other)
+{
+	struct owed_record a, b;
+
+	ledger_copy(one, &a, sizeof a);
+	ledger_copy(other, &b, sizeof b);
+	return a.order < b.order ? -1 : a.order > b.order;
 }
 
 /* Chunks in the order of their addresses, and spare memory in the order of its age. */
@@ -397,40 +535,80 @@ static void go_on(struct load *load)
 	unlink_ephemerals(load->broker);
 }
 
+static void sort(struct records *records, int (*compare)(const void *one, const void *other))
+{
+	if (records->count)
+		qsort(records->at, records->count, sizeof *records->at, compare);
+}
+
 /* ---- damage ---- */
 
-/* The pid of a pidfd's process as /proc says; 0: it is gone. */
+/* The pid of a pidfd's process as /proc says; 0: it is dead and reaped, so nobody knows. */
 static uint32_t pid_of(int pidfd)
 {
 	char path[40], line[80];
-	unsigned pid = 0;
+	int pid = 0;
 	FILE *info;
 
 	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
 	info = fopen(path, "re");
 	while (info && !pid && fgets(line, sizeof line, info))
-		if (sscanf(line, "Pid: %u", &pid) != 1)
+		if (sscanf(line, "Pid: %d", &pid) != 1)
 			pid = 0;
 	if (info)
 		fclose(info);
-	return pid;
+	return pid > 0 ? (uint32_t)pid : 0;
 }
 
 /*
- * Makes sessions of the processes whose sessions' records are lost, as if they had hung up, so that their deaths are
- * proven, too.
+ * Makes a session of a process whose session's record is lost, as if it had hung up. The device is asked as for a
+ * process under MPS, which nothing contradicts: where that cannot be told, its memory stays.
  */
+static void load_lost_session(struct load *load, uint64_t id, int pidfd)
+{
+	const struct session_descriptors kept = { .sock = -1, .pidfd = pidfd };
+	const struct session_record record = { .id = id,
+					       .state = SESSION_OPEN,
+					       .hung_up = 1,
+					       .mps = 1,
+					       .pid = pid_of(pidfd),
+					       .uid = geteuid(),
+					       .command = "?" };
+
+	if (!session_resume(load->broker, &record, &kept))
+		return;
+	close(pidfd);
+	load->error = -ENOMEM;
+}
+
+/* Makes sessions of the processes whose sessions' records are lost, so that their deaths are proven, too. */
 static void load_lost_sessions(struct load *load)
 {
-	struct session_descriptors kept = { .sock = -1 };
-	struct session_record record = { .state = SESSION_OPEN, .hung_up = 1, .uid = geteuid(), .command = "?" };
+	uint64_t id;
+	int pidfd;
 
-	while (!load->error && (kept.pidfd = load->kept->rest(load->kept->context, &record.id)) >= 0) {
-		record.pid = pid_of(kept.pidfd);
-		if (session_resume(load->broker, &record, &kept)) {
-			close(kept.pidfd);
-			load->error = -ENOMEM;
-		}
+	while (load->lost_count)
+		load_lost_session(load, ++load->broker->sessions->next_id, load->lost[--load->lost_count]);
+	while (!load->error && (pidfd = load->kept->rest(load->kept->context, &id)) >= 0) {
+		load_lost_session(load, id, pidfd);
+		raise_number(&load->broker->sessions->next_id, id);
+	}
+}
+
+/* Keeps memory that is being freed by its record, and in reach by others. */
+static void check_freeing(struct load *load)
+{
+	struct known *known;
+
+	for (known = load->allocations; known; known = known->hh.next) {
+		struct allocation *allocation = known->object;
+
+		if (allocation->state != ALLOCATION_FREEING || (!allocation->open && !allocation->named))
+			continue;
+		error_set(-EBADMSG, "the ledger says that allocation %llu is freed, and that it is used",
+			  (unsigned long long)allocation->serial);
+		damage(load);
+		memory_keep(load->broker->memory, allocation);
 	}
 }
 
@@ -443,20 +621,56 @@ static void doubt(struct load *load)
 	load_lost_sessions(load);
 }
 
+/* Without the record of the numbers, one that was given could be given again. */
+static void check_numbers(struct load *load)
+{
+	if (load->records[NOTE_NUMBERS].count == 1)
+		return;
+	error_set(-EBADMSG, "the ledger has no record of the next numbers");
+	damage(load);
+}
+
 static void load_all(struct load *load)
 {
-	struct records *allocations = &load->records[TRACKED_ALLOCATION];
-
-	if (allocations->count)
-		qsort(allocations->at, allocations->count, sizeof *allocations->at, by_place_and_age);
+	check_numbers(load);
+	sort(&load->records[TRACKED_ALLOCATION], by_place_and_age);
+	sort(&load->records[TRACKED_OWED], by_order);
 	for (size_t i = 0; i < sizeof loaders / sizeof *loaders && !load->error; i++)
 		load_type(load, &loaders[i]);
+	if (!load->error)
+		check_freeing(load);
 	if (!load->error && load->loaded->damaged)
 		doubt(load);
 	if (!load->error)
 		go_on(load);
-	if (!load->error && !load->broker->sessions->before)
+	if (!load->error && load->broker->memory->doubted && !load->broker->sessions->before)
 		registry_trust(load->broker->registry);
+}
+
+static void copy_hand(struct load *load, const struct ledger_view *view)
+{
+	const struct records *records = &load->records[NOTE_HAND];
+	struct hand_record record = { 0 };
+
+	memcpy(&load->loaded->hand, ledger_view_hand(view), sizeof load->loaded->hand);
+	if (records->count)
+		ledger_copy(&records->at[0], &record, sizeof record);
+	load->loaded->done = record.number == load->loaded->hand.number ? (unsigned)record.done : 0;
+}
+
+int load_resume(struct broker *broker, const struct loaded *loaded)
+{
+	int error;
+
+	broker_publish(broker);
+	sessions_send(broker);
+	error = sessions_resume_pending(broker);
+	if (error)
+		return error;
+	sessions_send(broker);
+	sessions_resume_hand(broker, &loaded->hand, loaded->done);
+	sessions_resume_ends(broker);
+	return 0;
 }
 
 int load_ledger(struct broker *broker, int fd, const struct kept_descriptors *kept, struct loaded *loaded)
@@ -473,10 +687,15 @@ int load_ledger(struct broker *broker, int fd, const struct kept_descriptors *ke
 	loaded->damaged = ledger_each(&view, collect, &load);
 	if (!load.error)
 		load_all(&load);
+	copy_hand(&load, &view);
 	ledger_close(&view);
 	for (unsigned type = 0; type < LEDGER_TYPES; type++)
 		free(load.records[type].at);
+	while (load.lost_count)
+		close(load.lost[--load.lost_count]);
+	free(load.lost);
 	known_forget(&load.allocations);
+	known_forget(&load.memories);
 	known_forget(&load.buffers);
 	known_forget(&load.mappings);
 	return load.error;

@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include "broker/session/session.h"
+
 struct broker;
 
 /* What descriptors are kept for. */
@@ -37,6 +39,8 @@ struct loaded {
 	unsigned objects;
 	unsigned left_out; /* records of objects that were ending */
 	unsigned damaged;  /* records that no object can have, and slots that were neither free nor whole */
+	struct hand hand;  /* the packet that was in hand */
+	unsigned    done;  /* number of its messages that were handled */
 };
 
 /*
@@ -45,5 +49,12 @@ struct loaded {
  * end. The error message is set.
  */
 int load_ledger(struct broker *broker, int fd, const struct kept_descriptors *kept, struct loaded *loaded);
+
+/*
+ * Goes on where the broker before this one was: publishes and notes what was loaded, sends the answers that were owed,
+ * handles the requests again that were accepted and not answered, and then those of the packet in hand. Returns 0, or
+ * -ENOMEM with the error message set, and then the broker must end.
+ */
+int load_resume(struct broker *broker, const struct loaded *loaded);
 
 #endif

@@ -13,6 +13,7 @@
 #include "broker/registry/timeline.h"
 #include "broker/request/delegation.h"
 #include "broker/request/reclaim.h"
+#include "broker/session/outbox.h"
 #include "broker/session/restore.h"
 #include "broker/session/session.h"
 
@@ -27,8 +28,11 @@ union record {
 	struct timeline_record   timeline;
 	struct ticket_record     ticket;
 	struct session_record    session;
+	struct pending_record    pending;
+	struct owed_record       owed;
 };
 
+_Static_assert(sizeof(struct hand) <= LEDGER_HAND, "the hand fits into the ledger");
 _Static_assert(sizeof(union record) <= LEDGER_RECORD_MAX && sizeof(struct counters) <= LEDGER_RECORD_MAX,
 	       "records fit into slots");
 
@@ -73,6 +77,16 @@ static void fill_ticket(const struct tracked *tracked, union record *record)
 	delegation_note(tracked, &record->ticket);
 }
 
+static void fill_pending(const struct tracked *tracked, union record *record)
+{
+	pending_note(OBJECT(tracked, struct pending), &record->pending);
+}
+
+static void fill_owed(const struct tracked *tracked, union record *record)
+{
+	outbox_note(tracked, &record->owed);
+}
+
 /* The types of objects that the ledger has. */
 static const struct kind {
 	size_t size;
@@ -86,21 +100,25 @@ static const struct kind {
 	[TRACKED_ALLOCATION] = { sizeof(struct allocation_record), fill_allocation },
 	[TRACKED_CLEANING] = { sizeof(struct cleaning_record), fill_cleaning },
 	[TRACKED_TICKET] = { sizeof(struct ticket_record), fill_ticket },
+	[TRACKED_PENDING] = { sizeof(struct pending_record), fill_pending },
+	[TRACKED_OWED] = { sizeof(struct owed_record), fill_owed },
 };
 
-_Static_assert((unsigned)TRACKED_TYPES <= NOTE_COUNTERS, "types of records are numbered once");
+_Static_assert((unsigned)TRACKED_TYPES <= NOTE_HAND, "types of records are numbered once");
 
 size_t note_size(unsigned type)
 {
 	return type < TRACKED_TYPES	? kinds[type].size :
 	       type == NOTE_NUMBERS	? sizeof(struct numbers_record) :
 	       type == NOTE_COUNTERS	? sizeof(struct counters) :
+	       type == NOTE_HAND	? sizeof(struct hand_record) :
 					  0;
 }
 
 static int make_room(void *context, uint32_t slots)
 {
-	struct note *note = context;
+	struct broker *broker = context;
+	struct note *note = broker->note;
 
 	return ledger_reserve(&note->ledger, NOTE_SLOTS + slots);
 }
@@ -115,14 +133,25 @@ int note_begin(struct broker *broker, struct note *note)
 	if (error)
 		return error;
 	tracking->reserve = make_room;
-	tracking->context = note;
+	tracking->context = broker;
+	broker->note = note;
+	broker->notes = true;
+	broker->sessions->hand = ledger_hand(&note->ledger);
+	broker->sessions->pendings.tracking = tracking;
 	for (uint32_t slot = 0; slot < tracking->slots; slot++)
 		tracking_put(tracking, SINK_LEDGER, slot);
 	return 0;
 }
 
-void note_end(struct note *note)
+void note_end(struct broker *broker, struct note *note)
 {
+	if (!broker->notes)
+		return;
+	broker->notes = false;
+	broker->note = NULL;
+	broker->tracking->reserve = NULL;
+	broker->sessions->hand = &broker->sessions->own_hand;
+	broker->sessions->pendings.tracking = NULL;
 	ledger_destroy(&note->ledger);
 }
 
@@ -165,13 +194,19 @@ static void put_counters(struct broker *broker, struct note *note)
 	note->counters = broker->counters;
 }
 
-/*
- * Numbers come first: of more than a batch a reader finds a beginning, and no number may be given twice. Counters come
- * last, as what others depend on least.
- */
+static void put_hand(struct broker *broker, struct note *note)
+{
+	const struct hand_record hand = { broker->sessions->hand->number, broker->sessions->done };
+
+	if (memcmp(&hand, &note->hand, sizeof hand))
+		ledger_put(&note->ledger, NOTE_HAND_SLOT, NOTE_HAND, &hand, sizeof hand);
+	note->hand = hand;
+}
+
 void note_commit(struct broker *broker, struct note *note)
 {
 	put_numbers(broker, note);
+	put_hand(broker, note);
 	put_changed(&note->ledger, broker->tracking);
 	put_counters(broker, note);
 	ledger_commit(&note->ledger);

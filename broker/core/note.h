@@ -14,15 +14,17 @@
 #include "broker/base/counters.h"
 #include "broker/base/tracked.h"
 #include "broker/ledger/ledger.h"
+#include "broker/session/session.h"
 
 struct broker;
 
 /* Types of records of no object; the others are those of enum tracked_type. */
 #define NOTE_NUMBERS  (LEDGER_TYPES - 1)
 #define NOTE_COUNTERS (LEDGER_TYPES - 2)
+#define NOTE_HAND     (LEDGER_TYPES - 3)
 
 /* Slots of the ledger before those of the objects. */
-enum note_slot { NOTE_NUMBERS_SLOT, NOTE_COUNTERS_SLOT, NOTE_SLOTS = 8 };
+enum note_slot { NOTE_NUMBERS_SLOT, NOTE_COUNTERS_SLOT, NOTE_HAND_SLOT, NOTE_SLOTS = 8 };
 
 /* The next numbers to give, which are never used twice. */
 struct numbers_record {
@@ -38,13 +40,17 @@ struct note {
 	struct ledger         ledger;
 	struct numbers_record numbers;  /* as last written */
 	struct counters       counters; /* as last written */
+	struct hand_record    hand;     /* as last written */
 };
 
-/* Makes an empty ledger. Returns 0 or a negative errno with the error message set. */
+/*
+ * Makes an empty ledger, which has the hand of the sessions, too. Returns 0 or a negative errno with the error message
+ * set.
+ */
 int note_begin(struct broker *broker, struct note *note);
 
 /* Does nothing if note_begin() was not called. */
-void note_end(struct note *note);
+void note_end(struct broker *broker, struct note *note);
 
 /* Commits all changes since the last call. Does nothing if there are none. Cannot fail. */
 void note_commit(struct broker *broker, struct note *note);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,27 +21,25 @@
 #endif
 
 #define MAGIC   0x72656764656c6267ull
-#define FORMAT  1
+#define FORMAT  2
 #define SEALS   (F_SEAL_SHRINK | F_SEAL_SEAL)
 #define PAGE    4096
-#define PLACES  65536 /* bytes before the first slot: the header's page and the batch */
+#define PLACES  (PAGE + LEDGER_HAND) /* bytes before the first slot: the header's page and the hand */
+#define SLOT    (2 * LEDGER_VERSION)
 
-/* At the beginning. Written once. */
+/* At the beginning. */
 struct header {
-	uint64_t checksum; /* of the bytes after this field */
+	uint64_t checksum; /* of the bytes after this field, to the version */
 	uint64_t magic;
-	uint32_t format, slot, batch, places; /* FORMAT, LEDGER_SLOT, LEDGER_BATCH, PLACES */
+	uint32_t format, version, places, unused; /* FORMAT, LEDGER_VERSION, PLACES */
+	/* what changes */
+	uint64_t commit;  /* commit_word() of the last commit */
+	uint64_t writing; /* index of the slot that is being changed, plus 1; 0: none */
 };
 
-/* In the second page. */
-struct batch {
-	uint64_t checksum; /* of the bytes after this field that are used; 0: all is in its place */
-	uint64_t count;    /* number of slots used */
-	uint8_t  slot[LEDGER_BATCH][LEDGER_SLOT]; /* each as it is to be */
-};
+#define HEADER_SEALED (offsetof(struct header, commit) - offsetof(struct header, magic))
 
-static_assert(PAGE + sizeof(struct batch) <= PLACES, "the batch fits in front of the slots");
-static_assert(sizeof(struct ledger_head) % 8 == 0 && LEDGER_SLOT % 8 == 0, "records are of whole words");
+static_assert(sizeof(struct ledger_head) % 8 == 0 && LEDGER_VERSION % 8 == 0, "records are of whole words");
 
 static uint64_t checksum(const void *bytes, size_t size)
 {
@@ -57,19 +56,20 @@ static uint64_t checksum(const void *bytes, size_t size)
 	return sum ? sum : 1;
 }
 
-static struct batch *batch_of(uint8_t *base)
+/* The number of a commit as the header has it: with a checksum, in one word, because it is one store. */
+static uint64_t commit_word(uint64_t commit)
 {
-	return (struct batch *)(base + PAGE);
+	return commit << 16 | (checksum(&commit, sizeof commit) & 0xffff);
 }
 
-static uint8_t *slot_at(uint8_t *base, uint32_t slot)
+static uint8_t *version_at(const uint8_t *base, uint32_t slot, unsigned which)
 {
-	return base + PLACES + (size_t)slot * LEDGER_SLOT;
+	return (uint8_t *)(uintptr_t)base + PLACES + (size_t)slot * SLOT + (size_t)which * LEDGER_VERSION;
 }
 
 static size_t size_for(uint32_t slots)
 {
-	size_t size = PLACES + (size_t)slots * LEDGER_SLOT;
+	size_t size = PLACES + (size_t)slots * SLOT;
 
 	return (size + PAGE - 1) / PAGE * PAGE;
 }
@@ -94,16 +94,6 @@ static uint64_t record_checksum(const struct ledger_head *head, const uint8_t *b
 	return checksum(bytes + sizeof head->checksum, used_of(head) - sizeof head->checksum);
 }
 
-/* The batch's checksum, of the number of its slots and of their heads: each head has a checksum of its record. */
-static uint64_t batch_checksum(const struct batch *batch)
-{
-	uint64_t sum = checksum(&batch->count, sizeof batch->count);
-
-	for (uint64_t i = 0; i < batch->count; i++)
-		sum ^= checksum(batch->slot[i], sizeof(struct ledger_head)) * (2 * i + 1);
-	return sum ? sum : 1;
-}
-
 /* ---- the writer ---- */
 
 static int extend(struct ledger *ledger, uint32_t slots)
@@ -121,14 +111,24 @@ static int extend(struct ledger *ledger, uint32_t slots)
 		return error_set(error, "there is no memory for the broker's ledger: %s", strerror(-error));
 	ledger->base = base;
 	ledger->size = size;
-	ledger->slots = (uint32_t)((size - PLACES) / LEDGER_SLOT);
+	ledger->slots = (uint32_t)((size - PLACES) / SLOT);
+	return 0;
+}
+
+static int map_hand(struct ledger *ledger)
+{
+	void *hand = mmap(NULL, LEDGER_HAND, PROT_READ | PROT_WRITE, MAP_SHARED, ledger->fd, PAGE);
+
+	if (hand == MAP_FAILED)
+		return error_set(-errno, "there is no memory for the broker's ledger: %m");
+	ledger->hand = hand;
 	return 0;
 }
 
 int ledger_create(struct ledger *ledger, uint32_t slots)
 {
 	struct header header = {
-		.magic = MAGIC, .format = FORMAT, .slot = LEDGER_SLOT, .batch = LEDGER_BATCH, .places = PLACES
+		.magic = MAGIC, .format = FORMAT, .version = LEDGER_VERSION, .places = PLACES
 	};
 	int error;
 
@@ -136,19 +136,24 @@ int ledger_create(struct ledger *ledger, uint32_t slots)
 	if (ledger->fd < 0)
 		return error_set(-errno, "the broker's ledger cannot be made: %m");
 	error = extend(ledger, slots);
+	if (!error)
+		error = map_hand(ledger);
 	if (!error && fcntl(ledger->fd, F_ADD_SEALS, SEALS))
 		error = error_set(-errno, "the broker's ledger cannot be sealed: %m");
 	if (error) {
 		ledger_destroy(ledger);
 		return error;
 	}
-	header.checksum = checksum(&header.magic, sizeof header - sizeof header.checksum);
+	header.commit = commit_word(0);
+	header.checksum = checksum(&header.magic, HEADER_SEALED);
 	memcpy(ledger->base, &header, sizeof header);
 	return 0;
 }
 
 void ledger_destroy(struct ledger *ledger)
 {
+	if (ledger->hand)
+		munmap(ledger->hand, LEDGER_HAND);
 	if (ledger->base)
 		munmap(ledger->base, ledger->size);
 	if (ledger->base || ledger->fd > 0)
@@ -170,132 +175,104 @@ int ledger_reserve(struct ledger *ledger, uint32_t slots)
 	return extend(ledger, slots > doubled ? slots : doubled);
 }
 
-/* The place in the batch that has the next contents of the slot; NULL: the slot does not change. */
-static uint8_t *find_in_batch(const struct ledger *ledger, uint32_t slot)
+static struct header *header_of(const struct ledger *ledger)
 {
-	struct batch *batch = batch_of(ledger->base);
-
-	for (uint32_t i = 0; i < ledger->staged; i++)
-		if (head_of(batch->slot[i]).slot == slot)
-			return batch->slot[i];
-	return NULL;
+	return (struct header *)ledger->base;
 }
 
-/* The place in the batch for the next contents of the slot: that of an earlier change, or a new one. */
-static uint8_t *place_in_batch(struct ledger *ledger, uint32_t slot)
+/* The version that the next commit changes: the one that is of it already, or the older one. */
+static uint8_t *next_version(const struct ledger *ledger, uint32_t slot)
 {
-	uint8_t *place = find_in_batch(ledger, slot);
+	uint8_t *first = version_at(ledger->base, slot, 0), *second = version_at(ledger->base, slot, 1);
+	uint64_t a = head_of(first).commit, b = head_of(second).commit;
 
-	if (place)
-		return place;
-	if (ledger->staged == LEDGER_BATCH)
-		ledger_commit(ledger);
-	return batch_of(ledger->base)->slot[ledger->staged++];
+	if (a > ledger->commit)
+		return first;
+	return b > ledger->commit || b < a ? second : first;
 }
 
-static void stage(struct ledger *ledger, struct ledger_head head, const void *record)
+/* The version that a reader takes after the next commit. */
+static uint8_t *last_version(const struct ledger *ledger, uint32_t slot)
 {
-	uint8_t bytes[LEDGER_SLOT];
+	uint8_t *first = version_at(ledger->base, slot, 0), *second = version_at(ledger->base, slot, 1);
+
+	return head_of(first).commit > head_of(second).commit ? first : second;
+}
+
+/* A kill between any two stores leaves what a reader can use: signal fences keep their order in this thread. */
+static void write_version(struct ledger *ledger, struct ledger_head head, const void *record)
+{
+	uint64_t writing = head.slot + 1ull, none = 0;
+	uint8_t bytes[LEDGER_VERSION], *version = next_version(ledger, head.slot);
 
 	assert(head.slot < ledger->slots && head.size <= LEDGER_RECORD_MAX && head.type < LEDGER_TYPES);
+	head.commit = ledger->commit + 1;
 	memcpy(bytes, &head, sizeof head);
 	if (head.size)
 		memcpy(bytes + sizeof head, record, head.size);
-	if (head.type) {
-		head.checksum = record_checksum(&head, bytes);
-		memcpy(bytes, &head.checksum, sizeof head.checksum);
-	}
-	LEDGER_STORE(place_in_batch(ledger, head.slot), bytes, used_of(&head));
+	head.checksum = record_checksum(&head, bytes);
+	memcpy(bytes, &head.checksum, sizeof head.checksum);
+	LEDGER_STORE(&header_of(ledger)->writing, &writing, sizeof writing);
+	atomic_signal_fence(memory_order_seq_cst);
+	LEDGER_STORE(version, bytes, used_of(&head));
+	atomic_signal_fence(memory_order_seq_cst);
+	LEDGER_STORE(&header_of(ledger)->writing, &none, sizeof none);
+	ledger->changed = true;
 }
 
 void ledger_put(struct ledger *ledger, uint32_t slot, uint16_t type, const void *record, size_t size)
 {
 	assert(type && size <= LEDGER_RECORD_MAX);
-	stage(ledger, (struct ledger_head){ .type = type, .size = (uint16_t)size, .slot = slot }, record);
+	write_version(ledger, (struct ledger_head){ .type = type, .size = (uint16_t)size, .slot = slot }, record);
 }
 
 void ledger_free(struct ledger *ledger, uint32_t slot)
 {
-	if (head_of(slot_at(ledger->base, slot)).checksum || find_in_batch(ledger, slot))
-		stage(ledger, (struct ledger_head){ .slot = slot }, NULL);
+	if (head_of(last_version(ledger, slot)).type)
+		write_version(ledger, (struct ledger_head){ .slot = slot }, NULL);
 }
 
-/* Puts the batch's slots in their places. */
-static void apply(uint8_t *base)
-{
-	struct batch *batch = batch_of(base);
-
-	for (uint64_t i = 0; i < batch->count; i++) {
-		struct ledger_head head = head_of(batch->slot[i]);
-
-		LEDGER_STORE(slot_at(base, head.slot), batch->slot[i], used_of(&head));
-	}
-}
-
-/* A kill between any two stores leaves what a reader can use: signal fences keep their order in this thread. */
 void ledger_commit(struct ledger *ledger)
 {
-	struct batch *batch = batch_of(ledger->base);
-	uint64_t count = ledger->staged, sum;
+	uint64_t word = commit_word(ledger->commit + 1);
 
-	if (!count)
+	if (!ledger->changed)
 		return;
-	LEDGER_STORE(&batch->count, &count, sizeof count);
-	sum = batch_checksum(batch);
-	atomic_signal_fence(memory_order_release);
-	LEDGER_STORE(&batch->checksum, &sum, sizeof sum); /* the commit */
+	ledger->changed = false;
+	ledger->commit++;
 	atomic_signal_fence(memory_order_seq_cst);
-	apply(ledger->base);
-	atomic_signal_fence(memory_order_release);
-	sum = 0;
-	LEDGER_STORE(&batch->checksum, &sum, sizeof sum);
+	LEDGER_STORE(&header_of(ledger)->commit, &word, sizeof word); /* the commit */
 	atomic_signal_fence(memory_order_seq_cst);
-	ledger->staged = 0;
+}
+
+void *ledger_hand(const struct ledger *ledger)
+{
+	return ledger->hand;
 }
 
 /* ---- the reader ---- */
 
+const void *ledger_view_hand(const struct ledger_view *view)
+{
+	return view->base + PAGE;
+}
+
 static bool header_is_good(const struct header *header)
 {
-	return header->checksum == checksum(&header->magic, sizeof *header - sizeof header->checksum) &&
-	       header->magic == MAGIC && header->format == FORMAT && header->slot == LEDGER_SLOT &&
-	       header->batch == LEDGER_BATCH && header->places == PLACES;
-}
-
-static bool record_is_good(const uint8_t *bytes)
-{
-	struct ledger_head head = head_of(bytes);
-
-	return head.type && head.type < LEDGER_TYPES && head.size <= LEDGER_RECORD_MAX &&
-	       head.checksum == record_checksum(&head, bytes);
-}
-
-static bool batch_is_good(const struct ledger_view *view)
-{
-	const struct batch *batch = batch_of(view->base);
-
-	if (batch->count > LEDGER_BATCH || batch->checksum != batch_checksum(batch))
-		return false;
-	for (uint64_t i = 0; i < batch->count; i++) {
-		struct ledger_head head = head_of(batch->slot[i]);
-
-		if (head.slot >= view->slots || (head.checksum ? !record_is_good(batch->slot[i]) : head.size != 0))
-			return false;
-	}
-	return true;
+	return header->checksum == checksum(&header->magic, HEADER_SEALED) && header->magic == MAGIC &&
+	       header->format == FORMAT && header->version == LEDGER_VERSION && header->places == PLACES &&
+	       header->commit == commit_word(header->commit >> 16);
 }
 
 static int view_check(struct ledger_view *view)
 {
-	struct batch *batch = batch_of(view->base);
+	const struct header *header = (const struct header *)view->base;
 
-	if (!header_is_good((const struct header *)view->base))
+	if (!header_is_good(header))
 		return error_set(-EBADMSG, "the broker's ledger has a bad header");
-	view->slots = (uint32_t)((view->size - PLACES) / LEDGER_SLOT);
-	if (batch->checksum && !batch_is_good(view))
-		return error_set(-EBADMSG, "the broker's ledger has a bad batch");
-	if (batch->checksum)
-		apply(view->base);
+	view->slots = (uint32_t)((view->size - PLACES) / SLOT);
+	view->commit = header->commit >> 16;
+	view->writing = (uint32_t)header->writing;
 	return 0;
 }
 
@@ -303,16 +280,16 @@ int ledger_open(struct ledger_view *view, int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS), error;
 	struct stat st;
+	void *base;
 
 	*view = (struct ledger_view){ 0 };
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) || st.st_size < PLACES)
 		return error_set(-EBADMSG, "this is no broker's ledger");
-	view->size = (size_t)st.st_size;
-	view->base = mmap(NULL, view->size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-	if (view->base == MAP_FAILED) {
-		view->base = NULL;
+	base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (base == MAP_FAILED)
 		return error_set(-errno, "the broker's ledger cannot be mapped: %m");
-	}
+	view->base = base;
+	view->size = (size_t)st.st_size;
 	error = view_check(view);
 	if (error)
 		ledger_close(view);
@@ -322,8 +299,46 @@ int ledger_open(struct ledger_view *view, int fd)
 void ledger_close(struct ledger_view *view)
 {
 	if (view->base)
-		munmap(view->base, view->size);
+		munmap((void *)(uintptr_t)view->base, view->size);
 	*view = (struct ledger_view){ 0 };
+}
+
+static bool version_is_good(const uint8_t *bytes, uint32_t slot)
+{
+	struct ledger_head head = head_of(bytes);
+
+	return head.slot == slot && head.type < LEDGER_TYPES && head.size <= LEDGER_RECORD_MAX &&
+	       head.checksum == record_checksum(&head, bytes);
+}
+
+static bool is_empty(const uint8_t *bytes)
+{
+	static const struct ledger_head none;
+
+	return !memcmp(bytes, &none, sizeof none);
+}
+
+/*
+ * Finds the newest committed version of a slot; NULL: there is none. Returns whether no version is damaged. A version
+ * that the writer was changing when it ended is of no commit yet, and may be anything.
+ */
+static bool find_version(const struct ledger_view *view, uint32_t slot, const uint8_t **found)
+{
+	bool good = true;
+
+	*found = NULL;
+	for (unsigned which = 0; which < 2; which++) {
+		const uint8_t *bytes = version_at(view->base, slot, which);
+
+		if (is_empty(bytes))
+			continue;
+		if (!version_is_good(bytes, slot))
+			good = good && view->writing == slot + 1;
+		else if (head_of(bytes).commit <= view->commit &&
+			 (!*found || head_of(bytes).commit > head_of(*found).commit))
+			*found = bytes;
+	}
+	return good;
 }
 
 uint32_t ledger_each(const struct ledger_view *view, void (*take)(const struct ledger_record *record, void *context),
@@ -332,15 +347,18 @@ uint32_t ledger_each(const struct ledger_view *view, void (*take)(const struct l
 	uint32_t damaged = 0;
 
 	for (uint32_t slot = 0; slot < view->slots; slot++) {
-		const uint8_t *bytes = slot_at(view->base, slot);
-		struct ledger_head head = head_of(bytes);
+		const uint8_t *bytes;
+		struct ledger_head head;
 
-		if (!head.checksum)
-			continue;
-		if (head.slot == slot && record_is_good(bytes))
-			take(&(struct ledger_record){ slot, head.type, head.size, bytes + sizeof head }, context);
-		else
+		if (!find_version(view, slot, &bytes)) {
 			damaged++;
+			continue;
+		}
+		if (!bytes)
+			continue;
+		head = head_of(bytes);
+		if (head.type)
+			take(&(struct ledger_record){ slot, head.type, head.size, bytes + sizeof head }, context);
 	}
 	return damaged;
 }

@@ -3,9 +3,10 @@
  * ledger.h - memory in which a broker notes what must survive it: records in slots, which change together in commits.
  *
  * A process that is killed loses no store that it made, so a ledger needs no disk and no flush: only that a reader
- * finds each commit either whole or not at all, wherever the writer was killed. A commit writes its changes into a
- * batch, seals the batch with one store, which is the commit, and then puts the changes in their places. A reader that
- * finds a sealed batch puts them there itself.
+ * finds each commit either whole or not at all, wherever the writer was killed, and however many records it changes.
+ * Each slot has room for two versions of its record, each with the number of its commit. A change overwrites the older
+ * version; the commit itself is one store of its number. A reader takes the newest version of each slot that is
+ * committed.
  *
  * The memory is a memfd of whoever keeps it (ledger_fd); only the broker that made it writes it, and its successor
  * reads it and writes one of its own. It can grow and never shrinks, so no reader's mapping loses a page. Owns the
@@ -14,28 +15,32 @@
 #ifndef GPUB_LEDGER_H
 #define GPUB_LEDGER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEDGER_SLOT  512 /* bytes of a slot, with the record's head */
-#define LEDGER_BATCH 64  /* number of changes that can be committed together */
-#define LEDGER_TYPES 32  /* types of records are 1 to LEDGER_TYPES - 1 */
-#define LEDGER_RECORD_MAX (LEDGER_SLOT - sizeof(struct ledger_head))
+#define LEDGER_VERSION 512 /* bytes of a version of a record, with its head */
+#define LEDGER_TYPES   32  /* types of records are 1 to LEDGER_TYPES - 1 */
+#define LEDGER_HAND    16384 /* bytes that the writer may use as it likes, outside of commits (ledger_hand()) */
+#define LEDGER_RECORD_MAX (LEDGER_VERSION - sizeof(struct ledger_head))
 
-/* Stands in front of each record. */
+/* Stands in front of each version of a record. All zeroes: there is none. */
 struct ledger_head {
-	uint64_t checksum; /* of the bytes after this field, to the end of the record; 0: the slot is free */
-	uint16_t type;
-	uint16_t size;     /* bytes of the record */
+	uint64_t checksum; /* of the bytes after this field, to the end of the record */
+	uint64_t commit;   /* number of the commit that the version belongs to */
 	uint32_t slot;     /* index of the slot, so that a record at another place is damage */
+	uint16_t type;     /* 0: the slot is free from that commit on */
+	uint16_t size;     /* bytes of the record */
 };
 
 struct ledger {
 	int      fd;
-	uint8_t *base;   /* the mapping */
-	size_t   size;   /* of the mapping, in bytes */
-	uint32_t slots;  /* number of slots that there is room for */
-	uint32_t staged; /* number of changes in the batch that is not sealed yet */
+	uint8_t *base;    /* the mapping */
+	void    *hand;    /* another mapping, of ledger_hand(): `base` moves when the ledger grows */
+	size_t   size;    /* of the mapping, in bytes */
+	uint32_t slots;   /* number of slots that there is room for */
+	uint64_t commit;  /* number of the last commit */
+	bool     changed; /* records were put or freed since then */
 };
 
 /* Makes a ledger with room for so many records. Returns 0, or a negative errno with the error message set. */
@@ -55,32 +60,39 @@ int ledger_reserve(struct ledger *ledger, uint32_t slots);
 
 /*
  * Changes the record of a slot in the next commit. size: bytes of the record, at most LEDGER_RECORD_MAX; what is put
- * into a slot twice before the commit has the later contents. If LEDGER_BATCH changes are staged, commits them first:
- * of more than a batch, a reader finds a beginning, in the order of the calls.
+ * into a slot twice before the commit has the later contents.
  */
 void ledger_put(struct ledger *ledger, uint32_t slot, uint16_t type, const void *record, size_t size);
 
 /* Frees the slot in the next commit. Does nothing if it is free. */
 void ledger_free(struct ledger *ledger, uint32_t slot);
 
-/* Commits what is staged. Does nothing if nothing is. */
+/* Commits what was put and freed. Does nothing if nothing was. */
 void ledger_commit(struct ledger *ledger);
+
+/* LEDGER_HAND bytes, aligned to a page, whose stores a reader finds as they were made. They never move. */
+void *ledger_hand(const struct ledger *ledger);
 
 /* ---- for a successor ---- */
 
 /* The ledger of a broker that has ended. */
 struct ledger_view {
-	uint8_t *base; /* a private copy */
-	size_t   size;
-	uint32_t slots;
+	const uint8_t *base;
+	size_t         size;
+	uint32_t       slots;
+	uint64_t       commit;  /* number of the last commit */
+	uint32_t       writing; /* index of the slot that the writer was changing when it ended, plus 1; 0: none */
 };
 
 /*
- * Reads a ledger whose writer has ended. fd stays the caller's. -EBADMSG: it is none, or its header or batch is
- * damaged; other negative errnos are those of mmap(2). The error message is set.
+ * Reads a ledger whose writer has ended. fd stays the caller's. -EBADMSG: it is none, or its header is damaged; other
+ * negative errnos are those of mmap(2). The error message is set.
  */
 int ledger_open(struct ledger_view *view, int fd);
 void ledger_close(struct ledger_view *view);
+
+/* The writer's ledger_hand(). */
+const void *ledger_view_hand(const struct ledger_view *view);
 
 /* A record that stands in a ledger; bytes is within the view, and aligned to 8. */
 struct ledger_record {

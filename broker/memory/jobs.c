@@ -129,6 +129,23 @@ static void send_orders(struct lane *lane)
 		}
 }
 
+/* Sends orders now, unless they wait for jobs_send(). */
+static void orders_changed(struct lane *lane)
+{
+	lane->jobs->unsent = lane->jobs->defers;
+	if (!lane->jobs->defers)
+		send_orders(lane);
+}
+
+void jobs_send(struct jobs *jobs)
+{
+	if (!jobs->unsent || jobs->lost)
+		return;
+	jobs->unsent = false;
+	for (unsigned i = 0; i < jobs->lanes; i++)
+		send_orders(&jobs->lane[i]);
+}
+
 /* Takes over a job that has its number. */
 static void submit(struct jobs *jobs, struct job *job)
 {
@@ -139,7 +156,7 @@ static void submit(struct jobs *jobs, struct job *job)
 	if (jobs->failed)
 		event_active(jobs->again, EV_TIMEOUT, 0);
 	else if (!jobs->lost)
-		send_orders(lane);
+		orders_changed(lane);
 }
 
 void jobs_submit(struct jobs *jobs, struct job *job)
@@ -457,7 +474,7 @@ static int read_answers(struct lane *lane)
 	for (unsigned i = 0; i < LANE_ORDERS && !error; i++)
 		error = lane->listing ? read_listed(lane) : read_answer(lane);
 	if (!has_ended(error) && !lane->jobs->lost)
-		send_orders(lane);
+		orders_changed(lane);
 	return error;
 }
 
@@ -567,6 +584,7 @@ void jobs_stop(struct jobs *jobs)
 	struct rr_item *item, *next;
 
 	jobs->stopping = true;
+	jobs->defers = false;
 	for (unsigned i = 0; i < jobs->lanes; i++) {
 		struct lane *lane = &jobs->lane[i];
 

@@ -58,6 +58,9 @@ struct jobs {
 	bool          lost;     /* the owner has ended, and no other one has started: jobs wait */
 	bool          failed;   /* no other owner will start: jobs fail */
 	bool          stopping; /* neither done() nor when_listed() is called any more */
+	/* true: orders wait for jobs_send(), because nobody may act on a change that is not noted yet */
+	bool          defers;
+	bool          unsent;   /* orders wait for jobs_send() */
 	void (*when_lost)(void *context); /* called when an owner has ended */
 	/* called with each entry of the owner's lists (jobs_join); NULL: the owner sends no lists */
 	void (*when_listed)(void *context, unsigned lane, const struct listed *listed);
@@ -95,6 +98,9 @@ void jobs_submit_again(struct jobs *jobs, struct job *job);
 
 /* Waits until the owner has all orders, and forgets all jobs without a call of done(). The owner goes on. */
 void jobs_stop(struct jobs *jobs);
+
+/* Sends the orders that wait, as many as the owner may have. Does nothing unless jobs->defers. */
+void jobs_send(struct jobs *jobs);
 
 /*
  * Sends orders to another owner, which has the other ends of these sockets, as many as before. The one before it has

@@ -93,6 +93,8 @@ void memory_decide_free(struct memory *memory, struct allocation *allocation)
 
 void memory_evict_again(struct memory *memory, struct allocation *allocation)
 {
+	if (allocation->untold)
+		return;
 	allocation->untold = true;
 	DL_APPEND2(memory->evicted, allocation, evicted_prev, evicted_next);
 }
@@ -240,7 +242,8 @@ void memory_deinit(struct memory *memory)
 int memory_take(struct memory *memory, const struct slab_kind *kind, uint64_t span, bool alone,
 		struct allocation **result, uint32_t *range)
 {
-	struct allocation *allocation = alone ? NULL : allocation_of(slabs_find(&memory->slabs, kind));
+	bool is_new = alone || memory->doubted;
+	struct allocation *allocation = is_new ? NULL : allocation_of(slabs_find(&memory->slabs, kind));
 	int error = allocation ? 0 : allocation_new(memory, kind, span, &allocation);
 
 	if (error)
@@ -387,6 +390,12 @@ struct buffer *memory_released(struct memory *memory, struct allocation *allocat
 	allocation->buffers = NULL;
 	allocation_drop(memory, allocation);
 	return buffers;
+}
+
+void memory_keep(struct memory *memory, struct allocation *allocation)
+{
+	allocation->usage->made += allocation->span;
+	memory_evict(memory, allocation);
 }
 
 void memory_release_again(struct memory *memory, struct allocation *allocation)

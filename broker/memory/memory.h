@@ -49,7 +49,7 @@ struct memory {
 	struct memory_orders orders;
 	/*
 	 * the ledger of the broker before this one was damaged, so a process may map memory of which nothing says so:
-	 * nothing that processes may have mapped is freed or used again
+	 * no memory is freed, zeroed or given to another buffer
 	 */
 	bool                 doubted;
 };
@@ -172,8 +172,11 @@ void memory_shrink(struct memory *memory, struct allocation *allocation, uint64_
 /* Has a range zeroed that is taken out of the slab. If the broker is out of memory, the range is lost. */
 void memory_order_clean(struct memory *memory, struct allocation *allocation, uint32_t range, uint64_t serial);
 
-/* Adds an evicted allocation to memory->evicted again. */
+/* Adds an evicted allocation to memory->evicted. Does nothing if it is there. */
 void memory_evict_again(struct memory *memory, struct allocation *allocation);
+
+/* Takes a restored allocation for one that is used, and was to be freed: it is evicted. */
+void memory_keep(struct memory *memory, struct allocation *allocation);
 
 /* Has an allocation freed again whose state is ALLOCATION_FREEING: the broker before this one had ordered that. */
 void memory_release_again(struct memory *memory, struct allocation *allocation);

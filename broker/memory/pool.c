@@ -171,6 +171,7 @@ static void evict_pooled(void *context, struct spare *spare)
 	struct broker *broker = context;
 	struct allocation *allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
 
+	tracked_changed(broker->tracking, &allocation->tracked);
 	if (!is_shelved(allocation)) {
 		returning(broker, allocation);
 		return;

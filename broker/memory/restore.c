@@ -12,6 +12,8 @@
 #include "common/export.h"
 #include "job.h"
 
+#define RANGES_MAX (1u << 20) /* ranges of an allocation at most: a granule has far fewer */
+
 /* ---- what is noted ---- */
 
 void allocation_note(const struct allocation *allocation, struct allocation_record *record)
@@ -65,7 +67,7 @@ static int record_check(const struct allocation_record *record, int descriptor)
 	if (record->dropped && record->state != ALLOCATION_FREEING && record->state != ALLOCATION_POOLED)
 		return is_impossible(record, "no owner");
 	if (!record->span || !record->range || record->range > record->span || record->reserved < record->span ||
-	    record->span / record->range > UINT32_MAX)
+	    record->span / record->range > RANGES_MAX)
 		return is_impossible(record, "an impossible size");
 	if (record->has_descriptor != (descriptor >= 0))
 		return is_impossible(record, "no descriptor, or one that is not noted");
@@ -200,6 +202,8 @@ static void clean_lost(struct memory *memory, struct allocation *allocation)
 
 void memory_restored(struct memory *memory, struct allocation *allocation)
 {
+	if (memory->doubted)
+		return;
 	if (allocation->lost && is_in_use(allocation))
 		clean_lost(memory, allocation);
 	switch (allocation->state) {

@@ -84,6 +84,33 @@ static void add(struct marks *marks, struct timeline *timeline)
 	marks->left = ++marks->count;
 }
 
+static void due_leave(struct marks *marks, struct timeline *timeline)
+{
+	if (timeline->due)
+		DL_DELETE2(marks->due, timeline, due_prev, due_next);
+	timeline->due = false;
+}
+
+void marks_publish_later(struct marks *marks, struct timeline *timeline)
+{
+	if (!marks->defers) {
+		timeline_publish(timeline);
+	} else if (!timeline->due) {
+		timeline->due = true;
+		DL_APPEND2(marks->due, timeline, due_prev, due_next);
+	}
+}
+
+void marks_publish(struct marks *marks)
+{
+	while (marks->due) {
+		struct timeline *timeline = marks->due;
+
+		due_leave(marks, timeline);
+		timeline_publish(timeline);
+	}
+}
+
 void marks_end_timeline(struct marks *marks, struct timeline *timeline, bool died)
 {
 	if (timeline->mark)
@@ -93,14 +120,17 @@ void marks_end_timeline(struct marks *marks, struct timeline *timeline, bool die
 	timeline->shown.ended_ms = (uint64_t)time(NULL) * 1000;
 	tracked_changed(marks->broker->tracking, &timeline->shown.tracked);
 	add(marks, timeline);
+	marks_publish_later(marks, timeline);
 	CRASH_POINT(timeline_ended);
 	marks->broker->counters.timelines_died += died;
 }
 
 void marks_restore(struct marks *marks, struct timeline *timeline)
 {
-	if (timeline->mark)
-		add(marks, timeline);
+	if (!timeline->mark)
+		return;
+	add(marks, timeline);
+	marks_publish_later(marks, timeline);
 }
 
 void marks_remove(struct timeline *timeline)
@@ -110,6 +140,7 @@ void marks_remove(struct timeline *timeline)
 	if (!marks)
 		return;
 	timeline->marks = NULL;
+	due_leave(marks, timeline);
 	DL_DELETE2(marks->ended, timeline, marks_prev, marks_next);
 	marks->count--;
 	marks->left -= marks->left > marks->count;

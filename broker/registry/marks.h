@@ -26,6 +26,9 @@ struct timeline;
 struct marks {
 	struct broker   *broker;
 	struct timeline *ended;    /* list of the ended timelines; the one that was checked longest ago is first */
+	struct timeline *due;      /* list of the ended timelines whose end is to be published */
+	/* true: ends wait for marks_publish(), because nobody may see a change that is not noted yet */
+	bool             defers;
 	struct event    *timer;    /* timer for the next pass */
 	unsigned         count;    /* length of `ended` */
 	unsigned         left;     /* number of timelines that this round still has to check */
@@ -41,12 +44,18 @@ int marks_init(struct broker *broker); /* returns 0 or -ENOMEM with the error me
 void marks_deinit(struct marks *marks);
 
 /*
- * Ends a timeline, which releases all waits for it, and checks its mark from now on. died: the writer's process died,
- * or no session can write the timeline any more. Does nothing if the timeline has ended already.
+ * Ends a timeline, which releases all waits for it when it is published, and checks its mark from now on. died: the
+ * writer's process died, or no session can write the timeline any more. Does nothing if the timeline has ended already.
  */
 void marks_end_timeline(struct marks *marks, struct timeline *timeline, bool died);
 
-/* Checks the mark of a restored timeline, if it has ended, from now on. */
+/* Publishes the end of an ended timeline, also again, as with another serial; by marks_publish() if marks->defers. */
+void marks_publish_later(struct marks *marks, struct timeline *timeline);
+
+/* Publishes the ends that wait. */
+void marks_publish(struct marks *marks);
+
+/* Publishes the end of a restored timeline, if it has ended, and checks its mark from now on. */
 void marks_restore(struct marks *marks, struct timeline *timeline);
 
 /*

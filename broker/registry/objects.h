@@ -183,6 +183,15 @@ struct registry_hooks {
  */
 enum trust { TRUST_OWNER, TRUST_NOBODY };
 
+#define PLACE_NONE UINT32_MAX
+
+/* What the word of a place in the board is to be. */
+struct next_word {
+	uint64_t word;
+	uint32_t next;    /* the next place with a word to store */
+	bool     changed; /* the word is to be stored */
+};
+
 struct registry {
 	struct buffer         *names;   /* table of the CREATING and LIVE buffers, by name */
 	struct buffer         *serials; /* table of all buffers, by serial */
@@ -195,6 +204,10 @@ struct registry {
 	struct buffer        **by_place;
 	/* the board's words, with serial and state of each buffer; clients read them */
 	_Atomic uint64_t      *board_words;
+	struct next_word      *next_words; /* what each of them is to be */
+	uint32_t               changed;    /* the first place with a word to store; PLACE_NONE: there is none */
+	/* true: words wait for registry_store_words(), because nobody may see a change that is not noted yet */
+	bool                   defers;
 	uint64_t               next_serial;  /* the next serial to give */
 	uint64_t               next_mapping; /* the next id to give to a mapping */
 	struct tracking       *tracking;     /* objects that the status file shows; NULL: no status file shows them */

@@ -22,14 +22,43 @@
 #include "places.h"
 #include "timeline.h"
 
-/*
- * Stores the buffer's word in the board with release semantics: a client that reads the word also sees what the broker
- * stored in the board before.
- */
+/* Stores a word with release semantics: a client that reads it also sees what the broker stored in the board before. */
+static void word_publish(struct registry *registry, uint32_t place)
+{
+	struct next_word *next = &registry->next_words[place];
+
+	next->changed = false;
+	atomic_store_explicit(&registry->board_words[place], next->word, memory_order_release);
+}
+
+void registry_store_words(struct registry *registry)
+{
+	while (registry->changed != PLACE_NONE) {
+		uint32_t place = registry->changed;
+
+		registry->changed = registry->next_words[place].next;
+		word_publish(registry, place);
+	}
+}
+
+static void word_set(struct registry *registry, uint32_t place, uint64_t word)
+{
+	struct next_word *next = &registry->next_words[place];
+
+	next->word = word;
+	if (!registry->defers) {
+		word_publish(registry, place);
+	} else if (!next->changed) {
+		next->changed = true;
+		next->next = registry->changed;
+		registry->changed = place;
+	}
+}
+
+/* Says what the buffer's word is to be. */
 static void word_store(struct registry *registry, const struct buffer *buffer, enum board_state state)
 {
-	atomic_store_explicit(&registry->board_words[buffer->place], BOARD_WORD(buffer->serial, state),
-			      memory_order_release);
+	word_set(registry, buffer->place, BOARD_WORD(buffer->serial, state));
 }
 
 int registry_init(struct registry *registry, struct memory *memory, _Atomic uint64_t *words, uint32_t buffers,
@@ -40,6 +69,7 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 				       .accounting = memory->accounting,
 				       .hooks = *hooks,
 				       .context = context,
+				       .changed = PLACE_NONE,
 				       .next_serial = 1,
 				       .next_mapping = 1 };
 	if (places_init(&registry->words, buffers))
@@ -47,8 +77,11 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
 	if (places_init(&registry->handles, handles))
 		goto no_handles;
 	registry->by_place = calloc(buffers, sizeof *registry->by_place);
-	if (registry->by_place)
+	registry->next_words = calloc(buffers, sizeof *registry->next_words);
+	if (registry->by_place && registry->next_words)
 		return 0;
+	free(registry->by_place);
+	free(registry->next_words);
 	places_deinit(&registry->handles);
 no_handles:
 	places_deinit(&registry->words);
@@ -362,6 +395,7 @@ void registry_deinit(struct registry *registry)
 		buffer_destroy(registry, buffer);
 	}
 	free(registry->by_place);
+	free(registry->next_words);
 	places_deinit(&registry->handles);
 	places_deinit(&registry->words);
 }
@@ -481,6 +515,8 @@ static void generation_begin(struct registry *registry, struct buffer *buffer)
 		    buffer->serial = registry->next_serial++);
 	if (buffer->timeline) {
 		timeline_renew(buffer->timeline, buffer->serial);
+		if (buffer->timeline->mark)
+			marks_publish_later(registry->marks, buffer->timeline);
 		tracked_changed(registry->tracking, &buffer->timeline->shown.tracked);
 	}
 	tracked_changed(registry->tracking, &buffer->tracked);
@@ -538,6 +574,15 @@ void buffer_note(const struct buffer *buffer, struct buffer_record *record)
 	memcpy(record->name, buffer->name, sizeof record->name);
 }
 
+/* The chunks of an allocation are freed before it, while its buffer keeps its size. */
+static bool is_within(const struct buffer_record *record, const struct allocation *allocation)
+{
+	uint64_t range = allocation->slab.kind.range, size = record->reserve ? allocation->size : range;
+
+	return record->size && (record->size <= size || allocation->state == ALLOCATION_FREEING) &&
+	       record->offset % range == 0 && record->offset / range < allocation->slab.ranges;
+}
+
 static int buffer_check(const struct registry *registry, const struct buffer_record *record,
 			const struct allocation *allocation)
 {
@@ -555,8 +600,10 @@ static int buffer_check(const struct registry *registry, const struct buffer_rec
 	if (!places_are_claimable(&registry->words, record->place))
 		return error_set(-EBADMSG, "the ledger has two buffers in place %u, or there is no such place",
 				 record->place);
-	if (!record->size || record->offset % allocation->slab.kind.range ||
-	    record->offset / allocation->slab.kind.range >= allocation->slab.ranges)
+	if (layout_check(&record->layout) || layout_bytes(&record->layout) > record->size)
+		return error_set(-EBADMSG, "the ledger's record of buffer %llu has an impossible layout",
+				 (unsigned long long)record->first);
+	if (!is_within(record, allocation))
 		return error_set(-EBADMSG, "the ledger's record of buffer %llu is not within its allocation",
 				 (unsigned long long)record->first);
 	return 0;
@@ -649,7 +696,7 @@ static void end_unused(struct registry *registry)
 	HASH_ITER(by_serial, registry->serials, buffer, next)
 		registry_end_buffer(registry, buffer);
 	DL_FOREACH_SAFE(registry->memory->allocations, allocation, other)
-		if (!allocation->parent)
+		if (!allocation->parent && allocation_is_made(allocation))
 			memory_decide_free(registry->memory, allocation);
 }
 
@@ -657,6 +704,9 @@ void registry_restored(struct registry *registry)
 {
 	struct buffer *buffer, *next;
 
+	for (uint32_t place = 0; place < registry->words.count; place++)
+		if (!registry->by_place[place])
+			word_set(registry, place, BOARD_WORD(0, BOARD_FREE));
 	places_claimed(&registry->words);
 	places_claimed(&registry->handles);
 	HASH_ITER(by_serial, registry->serials, buffer, next) {
@@ -669,7 +719,11 @@ void registry_restored(struct registry *registry)
 
 void registry_trust(struct registry *registry)
 {
+	struct allocation *allocation;
+
 	registry->memory->doubted = false;
+	DL_FOREACH(registry->memory->allocations, allocation)
+		memory_restored(registry->memory, allocation);
 	end_unused(registry);
 }
 

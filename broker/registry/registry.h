@@ -58,6 +58,9 @@ int registry_init(struct registry *registry, struct memory *memory, _Atomic uint
  */
 void registry_deinit(struct registry *registry);
 
+/* Stores the words of the board that have changed. Does nothing unless registry->defers. */
+void registry_store_words(struct registry *registry);
+
 /* Returns true if there is no allocation. */
 bool registry_empty(const struct registry *registry);
 

@@ -94,6 +94,7 @@ void timeline_destroy(struct timeline *timeline)
 	/* a stream may wait for a timeline without a writer, and no session can claim it any more */
 	if (!timeline->writer)
 		timeline_end(timeline, true);
+	timeline_publish(timeline);
 	timeline_creator_leave(timeline);
 	timeline_writer_leave(timeline);
 	if (timeline->shown.among)
@@ -143,16 +144,18 @@ bool timeline_mark(struct timeline *timeline)
 uint64_t timeline_value(const struct timeline *timeline)
 {
 	if (timeline->mark)
-		return atomic_load_explicit(&timeline->end->last, memory_order_relaxed);
+		return timeline->last;
 	return timeline->writer ? word_read(timeline) : 0;
 }
 
 /*
  * Stores the end in the board before the mark, so that a reader that the mark releases finds the reason in the board.
  */
-static void publish_end(struct timeline *timeline, uint64_t last)
+void timeline_publish(struct timeline *timeline)
 {
-	atomic_store_explicit(&timeline->end->last, last, memory_order_relaxed);
+	if (!timeline->mark)
+		return;
+	atomic_store_explicit(&timeline->end->last, timeline->last, memory_order_relaxed);
 	atomic_store(&timeline->end->how,
 		     BOARD_WORD(timeline->serial, timeline->mark == TIMELINE_DIED ? BOARD_DIED : BOARD_LEFT));
 	timeline_mark(timeline);
@@ -163,7 +166,7 @@ void timeline_end(struct timeline *timeline, bool died)
 	if (timeline->mark)
 		return;
 	timeline->mark = died ? TIMELINE_DIED : TIMELINE_LEFT;
-	publish_end(timeline, word_read(timeline));
+	timeline->last = word_read(timeline);
 }
 
 void timeline_note(const struct timeline *timeline, struct timeline_record *record)
@@ -195,6 +198,7 @@ int timeline_restore(const struct timeline_record *record, int page, const struc
 				       .buffer = record->buffer,
 				       .end = place->end,
 				       .mark = record->mark,
+				       .last = record->last,
 				       .creator = creator,
 				       .of_writer = record->mark ? NULL : writer };
 	timeline->shown.ended_ms = record->ended_ms;
@@ -205,8 +209,6 @@ int timeline_restore(const struct timeline_record *record, int page, const struc
 		DL_APPEND2(creator->made, timeline, made_prev, made_next);
 	if (timeline->of_writer)
 		DL_APPEND2(writer->written, timeline, written_prev, written_next);
-	if (timeline->mark)
-		publish_end(timeline, record->last);
 	*result = timeline;
 	return 0;
 }
@@ -214,7 +216,4 @@ int timeline_restore(const struct timeline_record *record, int page, const struc
 void timeline_renew(struct timeline *timeline, uint64_t serial)
 {
 	timeline->serial = serial;
-	if (timeline->mark)
-		atomic_store(&timeline->end->how,
-			     BOARD_WORD(serial, timeline->mark == TIMELINE_DIED ? BOARD_DIED : BOARD_LEFT));
 }

@@ -43,6 +43,7 @@ struct timeline {
 	uint64_t buffer;                /* the buffer's first serial */
 	struct board_end *end;          /* entry of the board that says how the timeline ended */
 	uint64_t mark;                  /* value that the page's word gets at the end; 0: the timeline has not ended */
+	uint64_t last;                  /* the page's word at the end */
 	/*
 	 * timelines of the session that created the buffer; NULL: the session ended, or the broker created the buffer
 	 */
@@ -54,6 +55,8 @@ struct timeline {
 	/* set while marks.c checks the timeline's mark; NULL: the timeline has not ended */
 	struct marks     *marks;
 	struct timeline  *marks_prev, *marks_next;     /* links in the list marks->ended */
+	bool              due;                         /* the timeline is in marks->due */
+	struct timeline  *due_prev, *due_next;         /* links in that list */
 	struct timeline_shown {         /* what the status file shows of the timeline */
 		struct tracked    tracked;
 		uint64_t          ended_ms; /* time of the end, in milliseconds since 1970 */
@@ -94,7 +97,7 @@ int timeline_restore(const struct timeline_record *record, int page, const struc
 		     struct timelines *creator, struct timelines *writer, struct timeline **timeline);
 
 /*
- * Frees a timeline, after marks_remove(). If no session has claimed the timeline, publishes its end, so that nobody
+ * Frees a timeline, after marks_remove(). Publishes its end, and ends it if no session has claimed it, so that nobody
  * goes on waiting. Does nothing if `timeline` is NULL.
  */
 void timeline_destroy(struct timeline *timeline);
@@ -127,16 +130,16 @@ int timeline_open(const struct timeline *timeline);
  */
 uint64_t timeline_value(const struct timeline *timeline);
 
-/*
- * Publishes the timeline's end in the board and in the page, which releases all waits. died: the writer's process died.
- * Does nothing if the timeline has ended already.
- */
+/* Ends the timeline. died: the writer's process died. Does nothing if the timeline has ended already. */
 void timeline_end(struct timeline *timeline, bool died);
 
 /*
- * Gives the timeline its buffer's new serial. If the timeline has ended, also stores the serial in its entry of the
- * board.
+ * Publishes the end of a timeline in the board and in the page, which releases all waits. Does nothing if it has not
+ * ended.
  */
+void timeline_publish(struct timeline *timeline);
+
+/* Gives the timeline its buffer's new serial. If the timeline has ended, it is to be published again. */
 void timeline_renew(struct timeline *timeline, uint64_t serial);
 
 /* Writes the end mark into the page if the page's word has another value. Returns true if the mark was written. */

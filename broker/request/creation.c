@@ -68,13 +68,14 @@ static void creation_tell(const struct creation *creation, const struct session 
 
 static void creation_answer(struct creation *creation, struct session *session, int error, const char *text)
 {
-	broker_publish(creation->broker);
-	if (creation->order.done)
+	if (creation->order.done) {
+		broker_publish(creation->broker);
 		creation->order.done(creation->order.context, error, text);
-	else if (session && error)
+	} else if (session && error) {
 		session_refuse(session, creation->order.request, error, text);
-	else if (session)
+	} else if (session) {
 		session_done(session, creation->order.request, -1);
+	}
 	free(creation);
 }
 

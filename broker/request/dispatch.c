@@ -107,16 +107,35 @@ static void tell_of_refusal(struct session *session, const struct wire_message *
 		refusal_happened(session, row->refused, message->name.name, bytes, error, text);
 }
 
+static bool is_answered(const struct wire_message *message)
+{
+	return wire_row(message->type)->answer != WIRE_NONE;
+}
+
+/* Notes the request if its answer is still to come. */
+static void note_request(struct session *session, const struct wire_message *message)
+{
+	if (is_answered(message) && !session->answered && session->state != SESSION_DISCONNECTED)
+		pending_begin(&session->broker->sessions->pendings, &session->pending, session->id, message,
+			      session->awaited);
+	session->awaited = session->handled = 0;
+}
+
 int dispatch_message(struct session *session, const struct wire_message *message)
 {
 	int error;
 
 	if (!is_in_place(session, message->type))
 		return error_set(-EPROTO, "it sent %s out of place", wire_row(message->type)->name);
-	error = rows[message->type].handle(session, message);
+	error = is_answered(message) ? pending_prepare(&session->broker->sessions->pendings) : 0;
+	session->handled = message->request;
+	session->answered = false;
+	if (!error)
+		error = rows[message->type].handle(session, message);
 	if (error) {
 		tell_of_refusal(session, message, error, error_text());
 		session_refuse(session, message->request, error, error_text());
 	}
+	note_request(session, message);
 	return 0;
 }

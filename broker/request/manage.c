@@ -294,11 +294,26 @@ int manage_rename(struct session *session, const struct wire_message *message)
 
 /* ---- drain ---- */
 
+/* Waits again for the end of a buffer that an earlier broker has unlinked for this drain. */
+static int drain_again(struct session *session, const struct wire_message *message)
+{
+	const struct buffer *buffer = registry_find_any(session->broker->registry, session->awaited);
+
+	if (buffer)
+		return drain_wait(session->broker, buffer, session->id, message->request, message->drain.timeout_ms);
+	session_done(session, message->request, -1);
+	return 0;
+}
+
 int manage_drain(struct session *session, const struct wire_message *message)
 {
 	struct broker *broker = session->broker;
 	struct buffer *buffer;
-	int error = registry_find_live(broker->registry, message->drain.name, &buffer);
+	int error;
+
+	if (session->awaited)
+		return drain_again(session, message);
+	error = registry_find_live(broker->registry, message->drain.name, &buffer);
 
 	if (error == -ENOENT)
 		return error_set(-ENOENT,
@@ -310,6 +325,7 @@ int manage_drain(struct session *session, const struct wire_message *message)
 		error = drain_wait(broker, buffer, session->id, message->request, message->drain.timeout_ms);
 	if (error)
 		return error;
+	session->awaited = buffer->serial;
 	event_happened(broker, &(struct broker_event){
 				       .kind = EVENT_DRAIN, .actor = SESSION_PARTY(session), .name = buffer->name });
 	manage_unlink(broker, buffer);

@@ -53,7 +53,6 @@ static void growth_answer(struct growth *growth, int error, const char *text)
 {
 	struct session *session = session_find(growth->broker, growth->session);
 
-	broker_publish(growth->broker);
 	if (session && error)
 		session_refuse(session, growth->request, error, text);
 	else if (session)

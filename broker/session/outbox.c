@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -26,6 +27,8 @@ struct outgoing {
 	struct wire_message message;
 	int                 fd; /* copy of the descriptor to send; -1: none */
 	bool                leaves; /* it has a descriptor and is counted in box->leaving */
+	uint64_t            session, order; /* for its note */
+	struct tracked      tracked;
 	/* charges for the message's memory, and for the copy of the descriptor, while the message waits for room */
 	struct charge       queued, descriptor;
 	struct outgoing    *prev, *next; /* links in the list box->first */
@@ -47,6 +50,7 @@ static struct outgoing *outgoing_new(struct outboxes *outboxes)
 	outboxes->spare = out->next;
 	outboxes->spares--;
 	out->queued = out->descriptor = (struct charge){ 0 };
+	out->tracked = (struct tracked){ 0 };
 	return out;
 }
 
@@ -81,6 +85,7 @@ static void outgoing_done(struct outbox *box, struct outgoing *out)
 	box->count--;
 	box->descriptors -= out->fd >= 0;
 	box->leaving -= out->leaves;
+	tracked_end(box->owner.tracking, &out->tracked);
 	outgoing_free(box, out);
 }
 
@@ -153,6 +158,8 @@ static int send_first(struct outbox *box)
 		return -EAGAIN;
 	error = socket_send(box->sock, &out->message, out->fd, MSG_DONTWAIT);
 	box->unread += !error && out->fd >= 0;
+	if (!error && out->fd >= 0 && out->message.type == WIRE_DONE && box->owner.sent)
+		box->owner.sent(box->owner.context, out->message.request);
 	/* after -ECONNRESET the peer has closed the socket: the owner handles the hang-up when it reads the socket */
 	if (!error || error == -ECONNRESET)
 		outgoing_done(box, box->first);
@@ -349,6 +356,39 @@ static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const
 	return reason;
 }
 
+/* Whether somebody waits for the message, and another broker can send it, too. */
+static bool is_owed(const struct outgoing *out)
+{
+	switch (out->message.type) {
+	case WIRE_CHALLENGE:
+	case WIRE_NOTICE:
+	case WIRE_INQUIRE:
+	case WIRE_PART:
+		return false;
+	case WIRE_DONE:
+		return out->fd < 0;
+	default:
+		return true;
+	}
+}
+
+static void note(struct outbox *box, struct outgoing *out)
+{
+	out->session = box->owner.session;
+	out->order = box->owner.outboxes->order++;
+	if (is_owed(out))
+		tracked_begin(box->owner.tracking, &out->tracked, TRACKED_OWED);
+}
+
+void outbox_note(const struct tracked *owed, struct owed_record *record)
+{
+	const struct outgoing *out = (const struct outgoing *)((const char *)owed - offsetof(struct outgoing, tracked));
+
+	*record = (struct owed_record){ .session = out->session, .order = out->order, .message = out->message };
+	if (out->message.type == WIRE_WELCOME)
+		memset(record->message.welcome.key, 0, sizeof record->message.welcome.key);
+}
+
 void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor)
 {
 	struct outgoing *out;
@@ -360,7 +400,7 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 		failed(box, "it does not read what it is sent");
 		return;
 	}
-	out = outgoing_new(box->owner.outboxes);
+	out = tracking_reserve(box->owner.tracking, 1) ? NULL : outgoing_new(box->owner.outboxes);
 	if (!out) {
 		failed(box, "the broker is out of memory");
 		return;
@@ -375,6 +415,8 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 	DL_APPEND(box->first, out);
 	box->count++;
 	box->descriptors += out->fd >= 0;
+	if (box->owner.tracking)
+		note(box, out);
 	note_change(box);
 }
 

@@ -31,6 +31,7 @@ struct outboxes {
 	struct outgoing *spare;
 	unsigned         spares;  /* length of `spare` */
 	struct wire_message packet[SOCKET_PACKET_MAX]; /* the messages of a packet while it is sent */
+	uint64_t         order;   /* number of messages so far */
 };
 
 #define OUTBOX_UNREAD 2 /* largest number of unread descriptors in the socket; the session is charged for as many */
@@ -41,7 +42,11 @@ struct outbox_owner {
 	void (*failed)(void *context, const char *reason);
 	/* called when the socket has room again after outbox_has_room() returned false; may be NULL */
 	void (*room)(void *context);
+	/* called when a DONE with a descriptor is sent, which the ledger cannot have; may be NULL */
+	void (*sent)(void *context, uint64_t request);
 	void *context;
+	struct tracking   *tracking; /* where answers that are not sent yet are noted; NULL: nowhere */
+	uint64_t           session;  /* id, for those notes */
 	struct outboxes   *outboxes;
 	struct accounting *accounting;
 	uid_t              uid; /* user who is charged for the messages that wait */
@@ -109,6 +114,19 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
  * one with an error other than -ECONNRESET.
  */
 void outboxes_send(struct outboxes *outboxes);
+
+/*
+ * What the ledger notes of an answer that is not sent yet, for the broker that takes over. Its descriptor follows from
+ * the message; a key is not noted. Fields are only added, at the end (ledger_copy()).
+ */
+struct owed_record {
+	uint64_t            session; /* id */
+	uint64_t            order;   /* a later message has a larger one */
+	struct wire_message message;
+};
+
+/* Fills the record of an answer from its slot. */
+void outbox_note(const struct tracked *owed, struct owed_record *record);
 
 /* Frees the memory for later messages. Called when all outboxes are closed. */
 void outboxes_deinit(struct outboxes *outboxes);

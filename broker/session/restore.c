@@ -40,7 +40,7 @@ static int record_check(struct broker *broker, const struct session_record *reco
 	bool is_known = record->state == SESSION_OPEN || record->state == SESSION_LEAVING ||
 			record->state == SESSION_DISCONNECTED;
 
-	if (record->id && record->id <= broker->sessions->next_id && !session_find(broker, record->id) && is_known &&
+	if (record->id && !session_find(broker, record->id) && is_known &&
 	    kept->pidfd >= 0 && (kept->sock >= 0) == !record->hung_up &&
 	    memchr(record->command, 0, sizeof record->command))
 		return 0;
@@ -151,5 +151,70 @@ int session_restore(struct broker *broker, const struct session_record *record,
 	session->before = true;
 	broker->sessions->before++;
 	*result = session;
+	return 0;
+}
+
+/* ---- requests ---- */
+
+static void handle_again(struct broker *broker, const struct pending *pending)
+{
+	struct session *session = session_find(broker, pending->session);
+	struct wire_message message = pending->message;
+
+	if (!session || session->state == SESSION_DISCONNECTED)
+		return;
+	pending_shorten(&message, pending->received_ms);
+	session->awaited = pending->serial;
+	if (message.type == WIRE_LEAVE)
+		session->state = SESSION_OPEN;
+	if (message.type == WIRE_LIST || message.type == WIRE_SNAPSHOT)
+		session_refuse(session, message.request, -EAGAIN, "the broker was replaced meanwhile: ask again");
+	else if (broker->sessions->hooks->message(session, &message))
+		session_disconnect(session, error_text());
+	session->awaited = 0;
+}
+
+static int by_order(const void *one, const void *other)
+{
+	const struct pending *a = one, *b = other;
+
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static size_t count_pending(const struct broker *broker)
+{
+	const struct session *session;
+	size_t count = 0;
+
+	for (session = broker->sessions->by_id; session; session = session->hh.next)
+		count += HASH_COUNT(session->pending);
+	return count;
+}
+
+static void copy_pending(const struct broker *broker, struct pending *copies)
+{
+	const struct session *session;
+	const struct pending *pending;
+
+	for (session = broker->sessions->by_id; session; session = session->hh.next)
+		for (pending = session->pending; pending; pending = pending->hh.next)
+			*copies++ = *pending;
+}
+
+/* Handles copies, because the handler of one request may end others. */
+int sessions_resume_pending(struct broker *broker)
+{
+	size_t count = count_pending(broker);
+	struct pending *copies = count ? calloc(count, sizeof *copies) : NULL;
+
+	if (!count)
+		return 0;
+	if (!copies)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	copy_pending(broker, copies);
+	qsort(copies, count, sizeof *copies, by_order);
+	for (size_t i = 0; i < count; i++)
+		handle_again(broker, &copies[i]);
+	free(copies);
 	return 0;
 }

@@ -47,4 +47,10 @@ struct session_descriptors {
 int session_restore(struct broker *broker, const struct session_record *record,
 		    const struct session_descriptors *kept, event_callback_fn ready, struct session **session);
 
+/*
+ * Handles all requests again that the broker before this one had accepted and not answered, in the order in which they
+ * were accepted. Returns 0, or -ENOMEM with the error message set.
+ */
+int sessions_resume_pending(struct broker *broker);
+
 #endif

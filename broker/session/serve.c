@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -46,6 +47,7 @@ static enum read_result take_greeting(struct session *session, const struct sock
 {
 	int error = socket_packet_check(packet, 0);
 
+	session->broker->sessions->done = packet->count;
 	fair_count(&session->place, COST_GREETING);
 	if (!error && packet->count > 1)
 		error = error_set(-EPROTO, "it sent more than its greeting before it was welcomed");
@@ -75,12 +77,13 @@ static bool is_owed(const struct session *session, const struct wire_message *me
 /* Handles the messages of a packet. If it has several, the client understands such packets. */
 static enum read_result take_messages(struct session *session, const struct socket_packet *packet)
 {
-	const struct session_hooks *hooks = session->broker->sessions->hooks;
+	struct sessions *sessions = session->broker->sessions;
 	int error = 0;
 
 	if (packet->count > 1)
 		outbox_pack(&session->outbox);
-	for (unsigned i = 0; i < packet->count && session->state != SESSION_DISCONNECTED && !error; i++) {
+	for (unsigned i; (i = sessions->done) < packet->count && session->state != SESSION_DISCONNECTED && !error;) {
+		sessions->done++;
 		error = socket_packet_check(packet, i);
 		if (error)
 			break;
@@ -93,11 +96,29 @@ static enum read_result take_messages(struct session *session, const struct sock
 		CRASH_POINT(request_received);
 		error = check_sender(session, &packet->extra);
 		if (!error)
-			error = hooks->message(session, &packet->message[i]);
+			error = sessions->hooks->message(session, &packet->message[i]);
 	}
 	if (error)
 		session_disconnect(session, error_text());
 	return session->state == SESSION_DISCONNECTED ? READ_LAST : READ_PACKET;
+}
+
+/*
+ * Makes the hand ready for a packet of the session. What was in it is handled and noted; a broker that dies from here
+ * on leaves either nothing in hand or the whole packet.
+ */
+static void open_hand(struct session *session)
+{
+	struct sessions *sessions = session->broker->sessions;
+	struct hand *hand = sessions->hand;
+
+	sessions_publish(session->broker);
+	socket_packet_clear(&hand->packet);
+	atomic_signal_fence(memory_order_seq_cst);
+	hand->session = session->id;
+	hand->number++;
+	sessions->done = 0;
+	atomic_signal_fence(memory_order_seq_cst);
 }
 
 /*
@@ -108,7 +129,11 @@ static int take_packet(struct session *session, struct socket_packet *packet)
 {
 	struct discard *discard = session->broker->discard;
 	bool admitted = discard_admits(discard, session->who.uid, session->fd);
-	int error = admitted ? socket_receive_packet(session->fd, packet, false, MSG_DONTWAIT) : 0;
+	int error;
+
+	if (admitted)
+		open_hand(session);
+	error = admitted ? socket_receive_packet(session->fd, packet, false, MSG_DONTWAIT) : 0;
 
 	if (error == -EAGAIN)
 		return error;
@@ -128,6 +153,7 @@ static enum read_result receive(struct session *session, struct socket_packet *p
 	if (error)
 		return read_failed(session, error);
 	session->broker->received = now_ns(CLOCK_MONOTONIC);
+	session->broker->sessions->open = true;
 	return READ_PACKET;
 }
 
@@ -163,7 +189,7 @@ static enum read_result send_answers(struct session *session, enum read_result r
 
 static void session_read(struct session *session)
 {
-	struct socket_packet *packet = &session->broker->sessions->packet;
+	struct socket_packet *packet = &session->broker->sessions->hand->packet;
 	enum read_result result = READ_PACKET;
 
 	while (result == READ_PACKET && fair_allows(&session->place)) {
@@ -262,6 +288,25 @@ static void session_serve(evutil_socket_t fd, short what, void *argument)
 		session_read(session);
 }
 
+void sessions_resume_hand(struct broker *broker, const struct hand *before, unsigned done)
+{
+	struct sessions *sessions = broker->sessions;
+	struct session *session = session_find(broker, before->session);
+	int error;
+
+	*sessions->hand = *before;
+	sessions->done = done;
+	error = socket_packet_again(&sessions->hand->packet);
+	if (!session || session->state == SESSION_DISCONNECTED || error == -EAGAIN)
+		return;
+	if (error)
+		session_disconnect(session, error_text());
+	else
+		take_messages(session, &sessions->hand->packet);
+	sessions->open = true;
+	sessions_publish(broker);
+}
+
 int session_accept(struct broker *broker, int fd, int reserved)
 {
 	int error;
@@ -280,11 +325,18 @@ int session_resume(struct broker *broker, const struct session_record *record, c
 
 	if (error)
 		return error;
-	if (session->hung_up)
-		session_owe(session, DUE_SILENCE);
-	else
+	if (!session->hung_up)
 		session_wait(session);
 	return 0;
+}
+
+void sessions_resume_ends(struct broker *broker)
+{
+	struct session *session, *next;
+
+	HASH_ITER(hh, broker->sessions->by_id, session, next)
+		if (session->before && session->hung_up)
+			session_hang_up(session);
 }
 
 bool sessions_serve(struct broker *broker)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 struct broker;
+struct hand;
 struct session_descriptors;
 struct session_record;
 
@@ -22,6 +23,15 @@ struct session_record;
  * both descriptors stay the caller's.
  */
 int session_accept(struct broker *broker, int fd, int reserved);
+
+/*
+ * Handles the messages that the broker before this one had in hand and has not handled: those of the packet after the
+ * first `done`. Keeps a copy in this broker's own hand. Called when all else of that broker is restored.
+ */
+void sessions_resume_hand(struct broker *broker, const struct hand *before, unsigned done);
+
+/* Goes on with the ends of the sessions of the broker before this one that have hung up. */
+void sessions_resume_ends(struct broker *broker);
 
 /*
  * Makes a session of the broker before this one and serves it from now on (restore.h). Takes over the descriptors.

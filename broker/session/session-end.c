@@ -56,6 +56,7 @@ void session_free(struct session *session)
 	}
 	broker->sessions->arrived -= session->state == SESSION_ARRIVED;
 	broker->sessions->before -= session->before;
+	pending_forget(&broker->sessions->pendings, &session->pending);
 	fair_leave(&session->place);
 	HASH_DEL(broker->sessions->by_id, session);
 	tracked_end(broker->tracking, &session->tracked);
@@ -78,6 +79,7 @@ void sessions_deinit(struct broker *broker)
 	HASH_ITER(hh, broker->sessions->by_id, session, next)
 		session_free(session);
 	outboxes_deinit(&broker->sessions->outboxes);
+	pendings_deinit(&broker->sessions->pendings);
 }
 
 /* number of questions after a death with the first pause between them, about a second in all; then the pauses grow */

@@ -65,6 +65,13 @@ static unsigned notices_due(void *context)
 	       (session->inquired.answer == ANSWER_OWED);
 }
 
+static void on_sent(void *context, uint64_t request)
+{
+	struct session *session = context;
+
+	pending_end(&session->broker->sessions->pendings, &session->pending, request);
+}
+
 static void on_room(void *context)
 {
 	session_wait(context);
@@ -80,16 +87,32 @@ int session_open_outbox(struct session *session)
 	const struct outbox_owner owner = { .due = notices_due,
 					    .failed = on_unsent,
 					    .room = on_room,
+					    .sent = on_sent,
 					    .context = session,
 					    .outboxes = &session->broker->sessions->outboxes,
+					    .tracking = session->broker->notes ? session->broker->tracking : NULL,
+					    .session = session->id,
 					    .accounting = session->broker->accounting,
 					    .uid = session->who.uid };
 
 	return outbox_open(&session->outbox, session->broker->base, session->fd, &owner);
 }
 
+/*
+ * Notes that a request is answered. One whose answer carries a descriptor of this process alone is answered when that
+ * is sent, because another broker cannot send it (on_sent()).
+ */
+static void count_answer(struct session *session, const struct wire_message *message, int fd)
+{
+	if (!message->request || message->type == WIRE_PART || (message->type == WIRE_DONE && fd >= 0))
+		return;
+	session->answered |= message->request == session->handled;
+	pending_end(&session->broker->sessions->pendings, &session->pending, message->request);
+}
+
 void session_send(struct session *session, const struct wire_message *message, int fd)
 {
+	count_answer(session, message, fd);
 	if (session->fd >= 0 && session->state != SESSION_DISCONNECTED)
 		outbox_send(&session->outbox, message, fd);
 }
@@ -98,8 +121,17 @@ void sessions_send(struct broker *broker)
 {
 	if (!broker->sessions->outboxes.changed)
 		return;
+	broker->sessions->open = false;
 	broker_publish(broker);
 	outboxes_send(&broker->sessions->outboxes);
+}
+
+void sessions_publish(struct broker *broker)
+{
+	sessions_send(broker);
+	if (broker->notes && broker->sessions->open)
+		broker_publish(broker);
+	broker->sessions->open = false;
 }
 
 int session_check_descriptors(struct session *session, unsigned descriptors)

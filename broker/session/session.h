@@ -25,6 +25,7 @@
 #include "common/wire.h"
 #include "fair-queue.h"
 #include "outbox.h"
+#include "pending.h"
 
 struct broker;
 
@@ -151,6 +152,11 @@ struct session {
 	struct session_task *task;     /* the task that is under way; NULL: none */
 	struct session_task leave;     /* the task of a LEAVE; `task` points to it while the client leaves */
 	uint64_t           leave_request; /* number of the LEAVE request */
+	struct pending    *pending;     /* table of the requests that are noted in the ledger (pending.h) */
+	uint64_t           handled;     /* number of the request whose message is handled; 0: none */
+	bool               answered;    /* that request is answered */
+	/* while a message is handled: serial of the buffer whose end it awaits; 0: none */
+	uint64_t           awaited;
 	struct charge      charge;      /* charge for the session, from the welcome on */
 	struct charge      greeting;    /* charge for the connection, until the welcome */
 	struct charge      descriptors; /* charge for the descriptors of the socket and of the process */
@@ -175,14 +181,31 @@ struct session_hooks {
 	unsigned (*end)(struct session *session);
 };
 
+/* The packet that is being handled, as a broker that takes over finds it. */
+struct hand {
+	uint64_t             number;  /* of the packet; a later one has a larger number */
+	uint64_t             session; /* id of the session that has sent it */
+	struct socket_packet packet;
+};
+
+/* What the ledger notes of the packet in hand. */
+struct hand_record {
+	uint64_t number; /* hand.number */
+	uint64_t done;   /* number of its messages that are handled */
+};
+
 struct sessions {
 	const struct session_hooks *hooks;
 	struct session      *by_id;   /* table of all sessions, by id */
 	uint64_t             next_id; /* id of the session that began last */
 	unsigned             before;  /* number of sessions of the broker before this one */
 	unsigned             arrived; /* number of sessions in the state SESSION_ARRIVED */
-	struct socket_packet packet;  /* buffer for the packet that is being read, used for all sessions */
+	struct hand         *hand;    /* the packet that is handled, in memory that outlives a broker with a ledger */
+	struct hand          own_hand; /* `hand` of a broker without one */
+	unsigned             done;    /* number of messages of the packet in hand that are handled */
+	bool                 open;    /* a packet was received since the last broker_publish() */
 	struct outboxes      outboxes;
+	struct pendings      pendings;
 };
 
 /* Names the session as a party of a broker_event. */
@@ -232,6 +255,9 @@ void session_send(struct session *session, const struct wire_message *message, i
  * of work: a packet of messages, a step of a task, what else a pass of the loop does. May disconnect sessions.
  */
 void sessions_send(struct broker *broker);
+
+/* Publishes what the packet in hand has changed. Does nothing if that was done. Called before the next is received. */
+void sessions_publish(struct broker *broker);
 
 /*
  * Returns 0 if the session may be sent so many messages with a descriptor now, or the error of outbox_check(). Also

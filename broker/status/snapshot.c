@@ -98,6 +98,8 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 	case TRACKED_ALLOCATION: /* in the ledger alone */
 	case TRACKED_CLEANING:
 	case TRACKED_TICKET:
+	case TRACKED_PENDING:
+	case TRACKED_OWED:
 	case TRACKED_HISTOGRAM: /* histograms, like counters, show the activity of other users */
 	case TRACKED_TYPES:
 		return false;

@@ -189,14 +189,19 @@ static void take_descriptors(const struct cmsghdr *c, struct socket_extra *extra
 	}
 }
 
+static void take_sender(const struct cmsghdr *c, struct socket_extra *extra)
+{
+	memcpy(&extra->sender, CMSG_DATA(c), sizeof extra->sender);
+	extra->has_sender = true;
+}
+
 static void take_control(struct msghdr *msg, struct socket_extra *extra, bool want_fd)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET)
 			continue;
 		if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof extra->sender)) {
-			memcpy(&extra->sender, CMSG_DATA(c), sizeof extra->sender);
-			extra->has_sender = true;
+			take_sender(c, extra);
 		} else if (c->cmsg_type == SCM_RIGHTS) {
 			take_descriptors(c, extra, want_fd);
 		}
@@ -278,20 +283,72 @@ int socket_packet_check(const struct socket_packet *packet, unsigned index)
 	return wire_check(&packet->message[index], is_whole(packet->length) ? WIRE_SIZE : packet->length);
 }
 
+/* The kernel stores the length when it has copied all messages. */
+void socket_packet_clear(struct socket_packet *packet)
+{
+	packet->received.msg_len = 0;
+	packet->message[0].magic = 0;
+}
+
+static void packet_measure(struct socket_packet *packet)
+{
+	packet->length = packet->received.msg_len;
+	packet->count = is_whole(packet->length) ? (unsigned)(packet->length / WIRE_SIZE) : 1;
+}
+
+/* Like receive(), but the kernel itself stores the length in the packet. */
+static int receive_into(int sock, struct socket_packet *packet, int flags)
+{
+	int got, resets = 0;
+
+	do
+		got = recvmmsg(sock, &packet->received, 1, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC, NULL);
+	while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
+	if (got > 0)
+		return 0;
+	if (errno == EAGAIN || errno == EWOULDBLOCK)
+		return -EAGAIN;
+	return error_set(-ECONNRESET, "the other side closed the connection");
+}
+
 int socket_receive_packet(int sock, struct socket_packet *packet, bool want_fd, int flags)
 {
-	struct iovec  io = { .iov_base = packet->message, .iov_len = sizeof packet->message };
-	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = packet->control };
-	int           error;
+	int error;
 
-	msg.msg_controllen = control_size(want_fd);
-	error = receive(sock, &msg, flags, &packet->length);
+	socket_packet_clear(packet);
+	packet->io = (struct iovec){ .iov_base = packet->message, .iov_len = sizeof packet->message };
+	packet->received.msg_hdr = (struct msghdr){ .msg_iov = &packet->io,
+						    .msg_iovlen = 1,
+						    .msg_control = packet->control,
+						    .msg_controllen = control_size(want_fd) };
+	error = receive_into(sock, packet, flags);
 	extra_init(&packet->extra);
 	if (error)
 		return error;
-	take_control(&msg, &packet->extra, want_fd);
-	packet->count = is_whole(packet->length) ? (unsigned)(packet->length / WIRE_SIZE) : 1;
+	take_control(&packet->received.msg_hdr, &packet->extra, want_fd);
+	packet_measure(packet);
 	return packet->length ? 0 : error_set(-ECONNRESET, "the other side closed the connection");
+}
+
+int socket_packet_again(struct socket_packet *packet)
+{
+	struct msghdr msg = { .msg_control = packet->control,
+			      .msg_controllen = packet->received.msg_hdr.msg_controllen };
+
+	extra_init(&packet->extra);
+	if (!packet->received.msg_len || !packet->message[0].magic)
+		return -EAGAIN;
+	if (msg.msg_controllen > sizeof packet->control)
+		return error_set(-EPROTO, "the packet that was in hand is damaged");
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			return error_set(-EPROTO, "it sent descriptors, which no client has to send");
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+		    c->cmsg_len == CMSG_LEN(sizeof packet->extra.sender))
+			take_sender(c, &packet->extra);
+	}
+	packet_measure(packet);
+	return 0;
 }
 
 /* The control buffer has room for credentials only, so the kernel sets MSG_CTRUNC if the packet has descriptors. */

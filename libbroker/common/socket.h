@@ -98,8 +98,13 @@ struct socket_extra {
  */
 int socket_receive(int sock, struct wire_message *message, struct socket_extra *extra, bool want_fd, int flags);
 
-/* A packet: the messages that one process sent at once. Too large for a stack. */
+/*
+ * A packet: the messages that one process sent at once. Too large for a stack. If it lies in memory that outlives this
+ * process, another process may take over what was received (socket_packet_again()).
+ */
 struct socket_packet {
+	struct mmsghdr      received; /* of recvmmsg(2): the kernel stores here how much it has received */
+	struct iovec        io;
 	size_t              length; /* bytes that were received; 0: end of file */
 	unsigned            count;  /* number of messages; 1 if length is not that of 1 to SOCKET_PACKET_MAX messages */
 	struct socket_extra extra;
@@ -117,6 +122,15 @@ int socket_packet_check(const struct socket_packet *packet, unsigned index);
  * descriptors of a last, empty packet.
  */
 int socket_receive_packet(int sock, struct socket_packet *packet, bool want_fd, int flags);
+
+/* Says that nothing is received. socket_receive_packet() does so itself. */
+void socket_packet_clear(struct socket_packet *packet);
+
+/*
+ * Takes a packet over that another process has received into this memory, or into memory that this is a copy of. The
+ * descriptors that came with it are gone. Returns 0; -EAGAIN: it has received none; -EPROTO: there were descriptors.
+ */
+int socket_packet_again(struct socket_packet *packet);
 
 /* What the next receive from a socket would return. */
 enum socket_next {

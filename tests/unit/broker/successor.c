@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utlist.h>
@@ -27,6 +29,19 @@ static struct core parts;
 static struct event_base *base;
 static int lanes[LANES][2];
 static bool is_noting;
+/*
+ * Hides what need not be the same after a kill: which place a new object gets follows from the order in which places
+ * became free; the page that says a timeline's last value has the living broker's end mark already; and what waits in
+ * a socket is charged.
+ */
+static bool hides_chance;
+static struct session_hooks hooks;        /* the usual ones, seen */
+static enum successor_moment moment;
+static uint64_t packets_before;           /* number of the packet in hand when that was asked for */
+static unsigned killed_at;                /* type of the message of that moment */
+static bool is_armed;                     /* the ledger is to be copied at that moment */
+static int copied = -1;                   /* the copy */
+static void (*usual)(struct broker *of); /* the living broker's own broker_publish() */
 
 /* ---- what is kept ---- */
 
@@ -60,26 +75,61 @@ static const struct timeline *timeline_by_buffer(uint64_t first)
 	return NULL;
 }
 
-/* The descriptors of a session that may have ended. */
+#define HELD_MAX 512
+
+/* Descriptors of objects that may end in the living broker before the ledger's copy is loaded. */
 static struct {
-	uint64_t session;
-	int      sock, pidfd;
-} ended = { .sock = -1, .pidfd = -1 };
+	enum kept_kind kind;
+	uint64_t       number;
+	int            fd;
+} held[HELD_MAX];
+static unsigned held_count;
+
+static void hold(enum kept_kind kind, uint64_t number, int fd)
+{
+	if (fd < 0)
+		return;
+	assert_true(held_count < HELD_MAX);
+	held[held_count].kind = kind;
+	held[held_count].number = number;
+	held[held_count++].fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
 
 void successor_keep(const struct session *session)
 {
-	ended.session = session->id;
-	ended.sock = fcntl(session->fd, F_DUPFD_CLOEXEC, 0);
-	ended.pidfd = fcntl(session->pidfd, F_DUPFD_CLOEXEC, 0);
+	hold(KEPT_SOCKET, session->id, session->fd);
+	hold(KEPT_PIDFD, session->id, session->pidfd);
 }
 
-static void forget_ended(void)
+/* As a keeper does: what a record names may end in the living broker before the next commit. */
+static void hold_all(void)
 {
-	if (ended.sock >= 0)
-		close(ended.sock);
-	if (ended.pidfd >= 0)
-		close(ended.pidfd);
-	ended.sock = ended.pidfd = -1;
+	const struct allocation *allocation;
+	const struct session *session;
+	const struct buffer *buffer;
+
+	DL_FOREACH(broker.memory->allocations, allocation)
+		hold(KEPT_MEMORY, allocation->serial, allocation->descriptor);
+	for (session = broker.sessions->by_id; session; session = session->hh.next)
+		if (session_is_welcome(session))
+			successor_keep(session);
+	for (buffer = broker.registry->serials; buffer; buffer = buffer->by_serial.next)
+		if (buffer->timeline)
+			hold(KEPT_PAGE, buffer->first, buffer->timeline->writable);
+}
+
+static void forget_held(void)
+{
+	while (held_count)
+		close(held[--held_count].fd);
+}
+
+static int held_fd(enum kept_kind kind, uint64_t number)
+{
+	for (unsigned i = 0; i < held_count; i++)
+		if (held[i].kind == kind && held[i].number == number)
+			return held[i].fd;
+	return -1;
 }
 
 static int kept_fd(enum kept_kind kind, uint64_t number)
@@ -91,16 +141,35 @@ static int kept_fd(enum kept_kind kind, uint64_t number)
 	switch (kind) {
 	case KEPT_SOCKET:
 		resumed = session;
-		return session ? session->fd : number == ended.session ? ended.sock : -1;
+		return session ? session->fd : held_fd(kind, number);
 	case KEPT_PIDFD:
-		return session ? session->pidfd : number == ended.session ? ended.pidfd : -1;
+		return session ? session->pidfd : held_fd(kind, number);
 	case KEPT_MEMORY:
 		allocation = allocation_by_serial(number);
-		return allocation ? allocation->descriptor : -1;
+		return allocation && allocation->descriptor >= 0 ? allocation->descriptor : held_fd(kind, number);
 	default:
 		timeline = timeline_by_buffer(number);
-		return timeline ? timeline->writable : -1;
+		return timeline ? timeline->writable : held_fd(kind, number);
 	}
+}
+
+#define TAKEN_MAX 256
+
+static uint64_t taken[TAKEN_MAX]; /* ids of the sessions whose pidfds the successor has taken */
+static unsigned taken_count;
+
+static bool was_taken(uint64_t session)
+{
+	for (unsigned i = 0; i < taken_count; i++)
+		if (taken[i] == session)
+			return true;
+	return false;
+}
+
+static void note_taken(uint64_t session)
+{
+	assert_true(taken_count < TAKEN_MAX);
+	taken[taken_count++] = session;
 }
 
 static int take(void *context, enum kept_kind kind, uint64_t number)
@@ -108,18 +177,21 @@ static int take(void *context, enum kept_kind kind, uint64_t number)
 	int fd = kept_fd(kind, number);
 
 	(void)context;
+	if (kind == KEPT_PIDFD)
+		note_taken(number);
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-/* The pidfds of the living broker's sessions that the successor has no session of. */
+/* The pidfds of the living broker's sessions that were not taken. */
 static int rest(void *context, uint64_t *number)
 {
 	const struct session *session;
 
 	(void)context;
 	for (session = broker.sessions->by_id; session; session = session->hh.next)
-		if (session_is_welcome(session) && !session_find(&successor, session->id)) {
+		if (session_is_welcome(session) && !was_taken(session->id)) {
 			*number = session->id;
+			note_taken(session->id);
 			return fcntl(session->pidfd, F_DUPFD_CLOEXEC, 0);
 		}
 	return -1;
@@ -165,10 +237,53 @@ struct peer join_as_charged(uid_t uid)
 
 /* ---- the living broker's ledger ---- */
 
+static void copy_ledger(void)
+{
+	struct stat st;
+	void *bytes;
+
+	if (!is_armed)
+		return;
+	is_armed = false;
+	copied = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(fstat(ledger_fd(&note.ledger), &st), 0);
+	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, ledger_fd(&note.ledger), 0);
+	assert_true(bytes != MAP_FAILED);
+	assert_int_equal(write(copied, bytes, (size_t)st.st_size), st.st_size);
+	munmap(bytes, (size_t)st.st_size);
+	assert_int_equal(fcntl(copied, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
+}
+
+void successor_kill_at(enum successor_moment at)
+{
+	broker_publish(&broker);
+	hold_all();
+	moment = at;
+	is_armed = true;
+	packets_before = broker.sessions->hand->number;
+}
+
+bool successor_is_killed(void)
+{
+	return !is_armed;
+}
+
+static int on_message(struct session *session, const struct wire_message *message)
+{
+	if (is_armed)
+		killed_at = message->type;
+	if (moment == KILL_RECEIVED)
+		copy_ledger();
+	return hooks_usual->message(session, message);
+}
+
 static void write_and_note(struct broker *of)
 {
-	status_write(of);
 	note_commit(of, &note);
+	/* a commit after the message was handled, not one of something before it */
+	if (moment == KILL_COMMITTED && of->sessions->hand->number > packets_before && of->sessions->done)
+		copy_ledger();
+	usual(of);
 	if (successor_committed)
 		successor_committed();
 }
@@ -178,7 +293,12 @@ void successor_note(void)
 	assert_int_equal(note_begin(&broker, &note), 0);
 	base = event_base_new();
 	assert_non_null(base);
+	usual = broker.publish;
 	broker.publish = write_and_note;
+	hooks = *hooks_usual;
+	hooks.message = on_message;
+	broker.sessions->hooks = &hooks;
+	is_armed = false;
 	is_noting = true;
 	write_and_note(&broker);
 }
@@ -188,11 +308,11 @@ void successor_forget(void)
 	if (!is_noting)
 		return;
 	is_noting = false;
-	forget_ended();
+	forget_held();
 	successor_committed = NULL;
-	broker.publish = status_write;
-	broker.tracking->reserve = NULL;
-	note_end(&note);
+	broker.sessions->hooks = hooks_usual;
+	broker.publish = usual;
+	note_end(&broker, &note);
 	event_base_free(base);
 }
 
@@ -228,6 +348,12 @@ static void jobs_begin(void)
 	successor.jobs->tracking = successor.tracking;
 }
 
+static void publish(struct broker *of)
+{
+	marks_publish(of->marks);
+	registry_store_words(of->registry);
+}
+
 void successor_begin(void)
 {
 	static const struct registry_hooks hooks = { acquire_notice, delegation_forget };
@@ -240,10 +366,12 @@ void successor_begin(void)
 	successor.device = broker.device;
 	successor.discard = broker.discard; /* has threads */
 	successor.events = NULL;
+	successor.publish = publish;
 	board_copy(successor.board);
 	accounting_init(successor.accounting);
 	successor.accounting->tracking = successor.tracking;
 	assert_int_equal(delegation_init(successor.delegation), 0);
+	memcpy(successor.delegation->key, broker.delegation->key, TICKET_KEY_SIZE);
 	memory_init(successor.memory, successor.accounting, &orders);
 	successor.memory->exported = broker.memory->exported;
 	successor.memory->descriptors = broker.memory->descriptors;
@@ -255,11 +383,15 @@ void successor_begin(void)
 	successor.registry->tracking = successor.tracking;
 	successor.registry->marks = successor.marks;
 	successor.registry->trust = broker.registry->trust;
+	successor.registry->defers = successor.marks->defers = true;
 	pool_init(&successor, &(struct pool_limits){ broker.memory->usages.limit, broker.pool->objects },
 		  &successor.memory->usages);
 	assert_int_equal(marks_init(&successor), 0);
 	assert_int_equal(fair_queue_init(successor.queue, base, successor.accounting), 0);
 	successor.sessions->hooks = broker.sessions->hooks;
+	successor.sessions->hand = &parts.sessions.own_hand;
+	successor.notes = true; /* so that it keeps what it would note */
+	successor.sessions->pendings.tracking = successor.tracking;
 	assert_int_equal(outboxes_init(&successor.sessions->outboxes), 0);
 	jobs_begin();
 }
@@ -271,6 +403,7 @@ int successor_go_on(int ledger, struct loaded *loaded)
 
 	error = load_ledger(&successor, ledger, &kept, loaded);
 	resumed = NULL;
+	taken_count = 0;
 	return error;
 }
 
@@ -288,6 +421,31 @@ int successor_load(int ledger, struct loaded *loaded)
 {
 	successor_begin();
 	return successor_go_on(ledger, loaded);
+}
+
+void successor_expect_same_effect(void)
+{
+	struct loaded loaded;
+	char text[100];
+
+	assert_true(copied >= 0);
+	broker_publish(&broker);
+	assert_int_equal(successor_load(copied, &loaded), 0);
+	if (loaded.damaged)
+		print_message("at %s of %s: %s\n", moment == KILL_RECEIVED ? "the receive" : "the commit",
+			      wire_row(killed_at)->name, error_text());
+	assert_int_equal(loaded.damaged, 0);
+	assert_int_equal(load_resume(&successor, &loaded), 0);
+	sessions_publish(&successor);
+	hides_chance = true;
+	snprintf(text, sizeof text, "the living broker and its successor, at %s of %s,",
+		 moment == KILL_RECEIVED ? "the receive" : "the commit", wire_row(killed_at)->name);
+	if (!successor.jobs->pending)
+		expect_same(text, broker_text(&broker), broker_text(&successor));
+	hides_chance = false;
+	close(copied);
+	copied = -1;
+	forget_held();
 }
 
 void successor_end(void)
@@ -313,6 +471,7 @@ void successor_end(void)
 }
 
 /* ---- what a broker has ---- */
+
 
 static struct lines {
 	char **at;
@@ -385,7 +544,7 @@ static void allocation_lines(const struct allocation *allocation)
 	     allocation->slab.kind.mode, allocation->slab.kind.exported, allocation->slab.kind.owner,
 	     allocation->slab.kind.group, allocation->slab.ranges, allocation->slab.vacant, allocation->slab.closed,
 	     allocation->slab.shelf != NULL, allocation->is_private, allocation->reclaimed, allocation->ended,
-	     allocation->releasing, allocation->lost);
+	     allocation->releasing && allocation->state != ALLOCATION_FREEING, allocation->lost);
 	line("allocation %llu named %u grants %u open %u (%u) orphaned %u (%u) busy %u chunks %u job %d descriptor %d",
 	     N(serial), allocation->named, allocation->grant_count, allocation->open, open, allocation->orphaned,
 	     orphaned, allocation->busy, allocation->chunk_count, allocation->job != NULL, allocation->descriptor >= 0);
@@ -440,8 +599,9 @@ static void timeline_line(const struct timeline *timeline)
 {
 	line("timeline of %llu serial %llu writer %llu mark %llx value %llu checked %d pid %u rank %u uid %u how %llu",
 	     N(timeline->buffer), N(timeline->serial), N(timeline->writer), N(timeline->mark),
-	     N(timeline_value(timeline)), timeline->marks != NULL, timeline->shown.pid, timeline->shown.rank,
-	     timeline->shown.uid, N(timeline->mark ? timeline->end->how : 0));
+	     N(hides_chance ? 0 : timeline_value(timeline)), timeline->marks != NULL,
+	     timeline->shown.pid, timeline->shown.rank, timeline->shown.uid,
+	     N(timeline->mark ? timeline->end->how : 0));
 }
 
 static void buffer_lines(const struct buffer *buffer)
@@ -451,8 +611,8 @@ static void buffer_lines(const struct buffer *buffer)
 
 	line("buffer %llu serial %llu '%s' place %u state %d size %llu offset %llu reserve %llu in %llu owner %u (%u) "
 	     "group %u mode %o flags %x created %llu creator %llu ephemeral %d layout %u/%u/%llu",
-	     N(buffer->first), N(buffer->serial), buffer->name, buffer->place, buffer->state, N(buffer->size),
-	     N(buffer->offset), N(buffer->reserve), N(buffer->allocation->serial), buffer->owner,
+	     N(buffer->first), N(buffer->serial), buffer->name, hides_chance ? 0 : buffer->place, buffer->state,
+	     N(buffer->size), N(buffer->offset), N(buffer->reserve), N(buffer->allocation->serial), buffer->owner,
 	     buffer->owner_changes, buffer->group, buffer->mode, buffer->flags, N(buffer->created),
 	     N(buffer->creator), buffer->ephemerals != NULL, layout.code, layout.ndim, N(layout.shape[0]));
 	line("buffer %llu grants %u orphaned %u writers %u timeline %d tickets %d", N(buffer->first),
@@ -484,8 +644,9 @@ static void session_lines(const struct session *session)
 		line("mapping %llu of %llu of allocation %llu bytes %llu device %u place %u shared %d orphaned %d "
 		     "uid %u grants %u siblings %u charged %d",
 		     N(mapping->id), N(session->id), N(mapping->allocation->serial), N(mapping->bytes),
-		     mapping->device, mapping->orphaned ? 0 : mapping->place, mapping->shared, mapping->orphaned,
-		     mapping->uid, mapping->grant_count, mapping->siblings->count, mapping->charge.account != NULL);
+		     mapping->device, mapping->orphaned || hides_chance ? 0 : mapping->place, mapping->shared,
+		     mapping->orphaned, mapping->uid, mapping->grant_count, mapping->siblings->count,
+		     mapping->charge.account != NULL);
 	DL_FOREACH2(session->timelines.written, timeline, written_next)
 		line("session %llu writes %llu", N(session->id), N(timeline->buffer));
 	DL_FOREACH2(session->ephemerals, buffer, ephemeral_next)
@@ -496,7 +657,8 @@ static void account_line(void *context, uid_t uid, const uint64_t amounts[RESOUR
 {
 	(void)context;
 	for (unsigned i = 0; i < RESOURCES; i++)
-		if (amounts[i] && i != RESOURCE_QUEUED && i != RESOURCE_GREETINGS)
+		if (amounts[i] && i != RESOURCE_QUEUED && i != RESOURCE_GREETINGS &&
+		    !(hides_chance && i == RESOURCE_DESCRIPTORS))
 			line("uid %u has %llu of %s", uid, N(amounts[i]), resource_key((enum resource)i));
 }
 
@@ -510,10 +672,11 @@ static void number_lines(const struct broker *of)
 	     of->registry->mapping_count, N(of->memory->bytes), of->registry->words.free, of->registry->handles.free);
 	line("names %u serials %u", HASH_COUNT(of->registry->names), HASH_CNT(by_serial, of->registry->serials));
 	for (size_t i = 0; i < sizeof of->counters / sizeof *counter; i++)
-		line("counter %zu: %llu", i, N(counter[i]));
+		if (&counter[i] != &of->counters.notices_sent) /* they are sent again */
+			line("counter %zu: %llu", i, N(counter[i]));
 	for (uint32_t i = 0; i < of->config->buffers; i++)
 		if (of->registry->by_place[i])
-			line("word %u: %llx", i, N(of->board->board.words[i]));
+			line("word %u: %llx", hides_chance ? 0 : i, N(of->board->board.words[i]));
 }
 
 char *broker_text(struct broker *of)
@@ -542,10 +705,16 @@ char *broker_text(struct broker *of)
  */
 static void hide_numbers(const struct ledger_record *record, uint8_t *bytes)
 {
+	struct allocation_record *allocation = (struct allocation_record *)bytes;
+
 	if (record->type == NOTE_NUMBERS)
 		((struct numbers_record *)bytes)->order = 0;
-	else if (record->type == TRACKED_ALLOCATION && ((struct allocation_record *)bytes)->spare)
-		((struct allocation_record *)bytes)->spare = 1;
+	if (record->type != TRACKED_ALLOCATION)
+		return;
+	if (allocation->spare)
+		allocation->spare = 1;
+	/* whether it is zeroed before it is freed is decided again */
+	allocation->releasing &= allocation->state != ALLOCATION_FREEING;
 }
 
 static void record_line(const struct ledger_record *record, void *context)
@@ -555,6 +724,8 @@ static void record_line(const struct ledger_record *record, void *context)
 	uint8_t bytes[LEDGER_RECORD_MAX] __attribute__((aligned(8)));
 
 	(void)context;
+	if (record->type == NOTE_HAND)
+		return; /* its own in each ledger */
 	ledger_copy(record, bytes, sizeof bytes);
 	hide_numbers(record, bytes);
 	for (size_t i = 0; i < record->size; i++) {
@@ -578,21 +749,25 @@ static char *ledger_text(const struct note *of)
 /* What the broker notes when it notes all that it has. */
 static char *noted_anew(struct broker *of)
 {
-	int (*reserve)(void *, uint32_t) = of->tracking->reserve;
-	void *context = of->tracking->context;
 	static struct note anew;
+	struct broker before = *of;
+	struct hand *hand = of->sessions->hand;
+	int (*reserve)(void *, uint32_t) = of->tracking->reserve;
 	char *text;
 
 	assert_int_equal(note_begin(of, &anew), 0);
 	note_commit(of, &anew);
-	of->tracking->reserve = reserve;
-	of->tracking->context = context;
 	text = ledger_text(&anew);
-	note_end(&anew);
+	note_end(of, &anew);
+	of->note = before.note;
+	of->notes = before.notes;
+	of->sessions->hand = hand;
+	of->sessions->pendings.tracking = of->tracking;
+	of->tracking->reserve = reserve;
 	return text;
 }
 
-static void expect_same(const char *what, char *one, char *other)
+void expect_same(const char *what, char *one, char *other)
 {
 	const char *a = one, *b = other;
 

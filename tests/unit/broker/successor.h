@@ -37,11 +37,27 @@ int successor_load(int ledger, struct loaded *loaded);
 void successor_begin(void);
 int successor_go_on(int ledger, struct loaded *loaded);
 
+/* When the living broker seems to be killed: it has received a message, or has noted all that the message changes. */
+enum successor_moment { KILL_RECEIVED, KILL_COMMITTED, KILL_MOMENTS };
+
+/* Copies the ledger at that moment of the next message. successor_is_killed(): that was done. */
+void successor_kill_at(enum successor_moment moment);
+bool successor_is_killed(void);
+
+/*
+ * Loads the copy and goes on where it ends, then fails unless the successor equals the living broker, if the device has
+ * no work that the successor's never does. Called when the living broker has handled the message.
+ */
+void successor_expect_same_effect(void);
+
 /* Ends the successor, and frees nothing that the living broker has. */
 void successor_end(void);
 
 /* What a broker has, as lines in an order of their own: equal brokers have equal texts. The caller frees the text. */
 char *broker_text(struct broker *of);
+
+/* Fails unless both texts are the same, and says which lines differ. Frees both. */
+void expect_same(const char *what, char *one, char *other);
 
 /*
  * Fails unless the ledger has what the living broker has, the successor that loads it is its equal, and notes the same

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/memory/restore.h"
 #include "broker/registry/mappings.h"
 #include "broker/session/restore.h"
 #include "broker/session/session-end.h"
@@ -123,7 +124,7 @@ static void test_a_commit_of_many_parts(void **state)
 	EXPECT_SOON(!session_find(&broker, peer.session));
 	broker_publish(&broker);
 	loads_at_each_put = false;
-	assert_true(loads > LEDGER_BATCH);
+	assert_true(loads > BUFFERS);
 	expect_equal_successor();
 	unlink_many(&other);
 	part(&other);
@@ -263,6 +264,148 @@ static void test_after_damage_nothing_is_freed_while_a_process_lives(void **stat
 	part(&other);
 }
 
+static unsigned records_seen; /* of the type that is spoiled */
+
+static bool is_second(uint16_t type, unsigned spoiled)
+{
+	return type == spoiled && ++records_seen == 2;
+}
+
+static void spoil_memory(uint16_t type, void *record, size_t *size)
+{
+	(void)size;
+	if (type == TRACKED_ALLOCATION)
+		((struct allocation_record *)record)->memory = 1; /* of each */
+}
+
+static void spoil_device(uint16_t type, void *record, size_t *size)
+{
+	(void)size;
+	if (is_second(type, TRACKED_ALLOCATION))
+		((struct allocation_record *)record)->device = 40;
+}
+
+static void spoil_state(uint16_t type, void *record, size_t *size)
+{
+	(void)size;
+	if (is_second(type, TRACKED_ALLOCATION))
+		((struct allocation_record *)record)->state = ALLOCATION_FREEING;
+}
+
+static void spoil_layout(uint16_t type, void *record, size_t *size)
+{
+	(void)size;
+	if (is_second(type, TRACKED_BUFFER))
+		((struct buffer_record *)record)->layout = (gpub_layout){ .lanes = 1, .ndim = 200 };
+}
+
+static void spoil_session(uint16_t type, void *record, size_t *size)
+{
+	(void)size;
+	if (type == TRACKED_SESSION)
+		((struct session_record *)record)->state = 99;
+}
+
+static void spoil_place(uint16_t type, void *record, size_t *size)
+{
+	(void)size;
+	if (type == TRACKED_MAPPING)
+		((struct mapping_record *)record)->place = 7; /* of each */
+}
+
+/*
+ * Each is one impossible record of a buffer that a session maps, or of that session: nothing is freed or given to
+ * others while its process lives.
+ */
+static void test_an_impossible_record_is_damage(void **state)
+{
+	static void (*const spoils[])(uint16_t, void *, size_t *) = { spoil_memory, spoil_device,  spoil_state,
+								      spoil_layout, spoil_session, spoil_place };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
+		struct peer peer = join();
+		struct loaded loaded;
+
+		create_with_mode(&peer, "one", 0600);
+		create_with_mode(&peer, "two", 0600);
+		acquire(&peer, "one");
+		acquire(&peer, "two");
+		successor_forget();
+		records_seen = 0;
+		on_put = spoils[i];
+		successor_note();
+		assert_int_equal(successor_load(ledger_fd(&note.ledger), &loaded), 0);
+		if (loaded.damaged != 1)
+			print_message("%zu: %s\n", i, error_text());
+		assert_int_equal(loaded.damaged, 1);
+		assert_true(successor.memory->doubted);
+		assert_int_equal(successor.sessions->before, 1);
+		assert_int_equal(count_frees(), 0);
+		assert_null(successor.memory->slabs.shelves);
+		successor_end();
+		on_put = NULL;
+		ask(&peer, WIRE_UNLINK, "one");
+		ask(&peer, WIRE_UNLINK, "two");
+		bury(&peer);
+		EXPECT_SOON(!session_find(&broker, peer.session) && registry_empty(broker.registry));
+	}
+}
+
+/* What was written last is not given again, even if the record of the next numbers says so. */
+static void test_numbers_are_above_all_that_are_used(void **state)
+{
+	struct peer peer = join();
+	struct numbers_record none = { 0 };
+	struct loaded loaded;
+
+	(void)state;
+	create_with_mode(&peer, "one", 0600);
+	acquire(&peer, "one");
+	ledger_put(&note.ledger, NOTE_NUMBERS_SLOT, NOTE_NUMBERS, &none, sizeof none);
+	ledger_commit(&note.ledger);
+	assert_int_equal(successor_load(ledger_fd(&note.ledger), &loaded), 0);
+	assert_true(successor.registry->next_serial == broker.registry->next_serial);
+	assert_true(successor.registry->next_mapping == broker.registry->next_mapping);
+	assert_true(successor.memory->next == broker.memory->next);
+	assert_true(successor.sessions->next_id == broker.sessions->next_id);
+	assert_true(successor.jobs->numbers > broker.memory->allocations->memory);
+	successor_end();
+	ask(&peer, WIRE_UNLINK, "one");
+	bury(&peer);
+}
+
+/* Nobody writes a timeline any more whose writer's record is lost: its readers must not hang. */
+static void test_a_timeline_without_its_writer_ends(void **state)
+{
+	struct peer peer = join(), other = join();
+	struct wire_message message = named(WIRE_CREATE, 1, "t");
+	struct wire_grant grant;
+	struct loaded loaded;
+
+	(void)state;
+	message.create.flags = GPUB_TIMELINE;
+	assert_int_equal(answer_to(&other, &message).type, WIRE_DONE);
+	message = named(WIRE_ACQUIRE, 2, "t");
+	message.acquire.rights = GPUB_READ | GPUB_WRITE;
+	grant = answer_to(&peer, &message).grant;
+	wire_init(&message, WIRE_WRITER, 3);
+	message.grant_id.mapping = grant.mapping;
+	message.grant_id.serial = grant.serial;
+	assert_int_equal(answer_to(&peer, &message).type, WIRE_DONE);
+	lost_session = peer.session;
+	on_put = lose_session;
+	tracked_changed(broker.tracking, &session_of(&peer)->tracked);
+	expect_served(&other);
+	assert_int_equal(successor_load(ledger_fd(&note.ledger), &loaded), 0);
+	assert_int_equal(registry_find(successor.registry, "t")->timeline->mark != 0, 1);
+	successor_end();
+	on_put = NULL;
+	ask(&other, WIRE_UNLINK, "t");
+	bury(&peer);
+	part(&other);
+}
+
 /* ---- no memory ---- */
 
 static void test_a_load_without_memory_ends(void **state)
@@ -295,6 +438,9 @@ int main(void)
 	const struct CMUnitTest tests[] = { TEST(test_a_commit_of_many_parts), TEST(test_larger_records_are_read),
 					    TEST(test_wrong_records_do_no_harm),
 					    TEST(test_after_damage_nothing_is_freed_while_a_process_lives),
+					    TEST(test_an_impossible_record_is_damage),
+					    TEST(test_numbers_are_above_all_that_are_used),
+					    TEST(test_a_timeline_without_its_writer_ends),
 					    TEST(test_a_load_without_memory_ends) };
 
 	return cmocka_run_group_tests_name("load", tests, harness_group_setup, harness_group_teardown);

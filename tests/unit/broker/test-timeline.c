@@ -32,6 +32,19 @@ static struct board_end end;
 
 static const struct timeline_place place = { .end = &end, .serial = SERIAL };
 
+/* As the registry and marks.c do both. */
+static void end_now(bool died)
+{
+	timeline_end(timeline, died);
+	timeline_publish(timeline);
+}
+
+static void renew(uint64_t serial)
+{
+	timeline_renew(timeline, serial);
+	timeline_publish(timeline);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -154,7 +167,7 @@ static void test_nobody_claims_an_ended_one(void **state)
 {
 	(void)state;
 	assert_int_equal(timeline_claim(timeline, 7, &timelines, "u"), 0);
-	timeline_end(timeline, true);
+	end_now(true);
 	assert_int_equal(timeline_claim(timeline, 7, &timelines, "u"), -EOWNERDEAD);
 	assert_int_equal(timeline_claim(timeline, 8, &timelines, "u"), -EOWNERDEAD);
 }
@@ -219,7 +232,7 @@ static void test_death_releases_every_wait(void **state)
 {
 	(void)state;
 	page_write(12);
-	timeline_end(timeline, true);
+	end_now(true);
 	assert_true(page_read().word == TIMELINE_DIED && TIMELINE_DIED == INT64_MAX);
 	expect_released(page_read().word);
 	assert_int_equal(board_end_of(&end, SERIAL), BOARD_DIED);
@@ -229,7 +242,7 @@ static void test_leaving_releases_every_wait(void **state)
 {
 	(void)state;
 	page_write(12);
-	timeline_end(timeline, false);
+	end_now(false);
 	assert_true(page_read().word == TIMELINE_LEFT && TIMELINE_LEFT != TIMELINE_DIED);
 	expect_released(page_read().word);
 	assert_int_equal(board_end_of(&end, SERIAL), BOARD_LEFT);
@@ -241,8 +254,8 @@ static void test_ends_once(void **state)
 {
 	(void)state;
 	page_write(12);
-	timeline_end(timeline, false);
-	timeline_end(timeline, true);
+	end_now(false);
+	end_now(true);
 	assert_true(page_read().word == TIMELINE_LEFT);
 	assert_int_equal(board_end_of(&end, SERIAL), BOARD_LEFT);
 	assert_int_equal(atomic_load(&end.last), 12);
@@ -253,7 +266,7 @@ static void test_an_end_is_one_buffers(void **state)
 {
 	(void)state;
 	assert_int_equal(board_end_of(&end, SERIAL), BOARD_RUNS);
-	timeline_end(timeline, true);
+	end_now(true);
 	assert_int_equal(board_end_of(&end, SERIAL + 1), BOARD_RUNS);
 }
 
@@ -261,11 +274,11 @@ static void test_an_end_is_one_buffers(void **state)
 static void test_an_end_is_found_by_an_earlier_serial(void **state)
 {
 	(void)state;
-	timeline_renew(timeline, SERIAL + 3);
+	renew(SERIAL + 3);
 	assert_int_equal(board_end_of(&end, SERIAL + 3), BOARD_RUNS);
-	timeline_end(timeline, true);
+	end_now(true);
 	assert_int_equal(board_end_of(&end, SERIAL), BOARD_DIED);
-	timeline_renew(timeline, SERIAL + 5);
+	renew(SERIAL + 5);
 	assert_int_equal(board_end_of(&end, SERIAL), BOARD_DIED);
 	assert_int_equal(board_end_of(&end, SERIAL + 5), BOARD_DIED);
 	assert_int_equal(board_end_of(&end, SERIAL + 6), BOARD_RUNS);
@@ -276,7 +289,7 @@ static void test_a_mark_is_written_anew(void **state)
 {
 	(void)state;
 	page_write(12);
-	timeline_end(timeline, false);
+	end_now(false);
 	assert_false(timeline_mark(timeline));
 	page_write(13);
 	assert_true(timeline_mark(timeline));
@@ -296,7 +309,7 @@ static void test_the_writers_flags_are_not_the_brokers(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(fcntl(fd, F_SETFL, O_APPEND | O_NONBLOCK | O_NOATIME), 0);
 	assert_int_equal(lseek(fd, 100, SEEK_SET), 100);
-	timeline_end(timeline, true);
+	end_now(true);
 	assert_true(page_read().word == TIMELINE_DIED);
 	close(fd);
 }

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-load-resume.c - a broker is killed at one message, and the next one goes on: whatever the moment, the message
+ * takes effect once, and is answered.
+ *
+ * The living broker is not killed; a copy of its ledger at that moment is loaded. So both have answered the client in
+ * the end, and both must be equal. successor.h is the world.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "successor.h"
+
+#include "broker/session/session-end.h"
+
+static int setup(void **state)
+{
+	int error = harness_setup(state);
+
+	if (!error)
+		successor_note();
+	return error;
+}
+
+static int teardown(void **state)
+{
+	successor_forget();
+	return harness_teardown(state);
+}
+
+/* ---- both brokers answer ---- */
+
+static enum successor_moment moment;
+
+/* Receives an answer, whoever has sent it. Notices are skipped. */
+static struct wire_message next_answer(struct peer *peer)
+{
+	struct wire_message answer;
+	struct socket_extra extra;
+
+	do {
+		assert_int_equal(receive_with(peer->sock, &answer, &extra), 0);
+		if (extra.fd >= 0)
+			close(extra.fd);
+	} while (answer.type == WIRE_NOTICE);
+	return answer;
+}
+
+/* The message is answered by both in the same way. Returns the answer of the living broker. */
+static struct wire_message expect_twice(struct peer *peer, const struct wire_message *message)
+{
+	struct wire_message first, second;
+
+	successor_kill_at(moment);
+	say(peer->sock, message);
+	first = next_answer(peer);
+	run_passes();
+	successor_expect_same_effect();
+	second = next_answer(peer);
+	assert_int_equal(first.type, second.type);
+	assert_int_equal(first.request, second.request);
+	if (message->type != WIRE_ISSUE || moment != KILL_RECEIVED) /* each ticket is another one */
+		assert_memory_equal(&first, &second, sizeof first);
+	successor_end();
+	return first;
+}
+
+static void expect_type(struct peer *peer, const struct wire_message *message, enum wire_type type)
+{
+	struct wire_message answer = expect_twice(peer, message);
+
+	if (answer.type != type)
+		print_message("%s: error %d: %s\n", wire_row(message->type)->name,
+			      answer.type == WIRE_REFUSED ? answer.refused.error : 0,
+			      answer.type == WIRE_REFUSED ? answer.refused.text : "");
+	assert_int_equal(answer.type, type);
+}
+
+static void expect_done_twice(struct peer *peer, enum wire_type type, const char *name)
+{
+	struct wire_message message = named(type, 9, name);
+
+	expect_type(peer, &message, WIRE_DONE);
+}
+
+/* ---- messages ---- */
+
+static struct wire_message create_of(const char *name, unsigned flags)
+{
+	struct wire_message message = named(WIRE_CREATE, 8, name);
+
+	message.create.size = 1000;
+	message.create.flags = flags;
+	return message;
+}
+
+static void make(struct peer *peer, const char *name, unsigned flags)
+{
+	struct wire_message message = create_of(name, flags);
+
+	assert_int_equal(answer_to(peer, &message).type, WIRE_DONE);
+}
+
+static void at_each_message(struct peer *peer)
+{
+	struct wire_message message, answer;
+	struct wire_grant grant;
+
+	make(peer, "first", 0); /* the memory for those that follow */
+	message = create_of("a", 0);
+	expect_type(peer, &message, WIRE_DONE);
+	message.request = 11;
+	expect_type(peer, &message, WIRE_REFUSED);
+	message = named(WIRE_STAT, 12, "a");
+	expect_type(peer, &message, WIRE_INFO);
+	message = named(WIRE_ACQUIRE, 13, "a");
+	answer = expect_twice(peer, &message);
+	assert_int_equal(answer.type, WIRE_GRANT);
+	grant = answer.grant;
+	message.request = 14;
+	expect_type(peer, &message, WIRE_GRANT);
+	wire_init(&message, WIRE_RIGHTS, 15);
+	message.rights = (struct wire_rights){ grant.mapping, grant.serial, GPUB_WRITE };
+	expect_type(peer, &message, WIRE_DONE);
+	message = named(WIRE_CHANGE, 16, "a");
+	message.change.what = WIRE_CHANGE_MODE;
+	message.change.mode = 0600;
+	expect_type(peer, &message, WIRE_DONE);
+	message = named(WIRE_ISSUE, 17, "a");
+	message.issue.rights = GPUB_READ;
+	message.issue.uid = geteuid();
+	message.issue.once = 1;
+	answer = expect_twice(peer, &message);
+	assert_int_equal(answer.type, WIRE_TICKET);
+	wire_init(&message, WIRE_REDEEM, 18);
+	message.redeem.ticket = answer.ticket;
+	expect_type(peer, &message, WIRE_GRANT);
+	message.request = 19; /* spent */
+	expect_type(peer, &message, WIRE_REFUSED);
+	message = named(WIRE_RENAME, 20, "a");
+	strcpy(message.rename.to, "b");
+	expect_type(peer, &message, WIRE_DONE);
+	make(peer, "c", 0);
+	expect_done_twice(peer, WIRE_SEAL, "c");
+	expect_done_twice(peer, WIRE_UNLINK, "c");
+	message = named(WIRE_NEWER, 21, "b");
+	expect_type(peer, &message, WIRE_INFO);
+	expect_done_twice(peer, WIRE_UNLINK, "b");
+	message = named(WIRE_UNLINK, 22, "b");
+	expect_type(peer, &message, WIRE_REFUSED);
+}
+
+static void take_all_back(struct peer *peer)
+{
+	ask(peer, WIRE_UNLINK, "first");
+	bury(peer);
+	EXPECT_SOON(!session_find(&broker, peer->session));
+}
+
+static void test_a_kill_before_a_message_is_handled(void **state)
+{
+	struct peer peer = join();
+
+	(void)state;
+	moment = KILL_RECEIVED;
+	at_each_message(&peer);
+	take_all_back(&peer);
+}
+
+static void test_a_kill_before_the_answer_is_sent(void **state)
+{
+	struct peer peer = join();
+
+	(void)state;
+	moment = KILL_COMMITTED;
+	at_each_message(&peer);
+	take_all_back(&peer);
+}
+
+/* What has no answer takes effect once, too. */
+static void test_a_kill_at_what_is_not_answered(void **state)
+{
+	static const enum wire_type types[] = { WIRE_QUIESCED, WIRE_CLOSED };
+	struct peer peer = join();
+
+	(void)state;
+	make(&peer, "first", 0);
+	for (moment = KILL_RECEIVED; moment < KILL_MOMENTS; moment++)
+		for (unsigned i = 0; i < 2; i++) {
+			struct wire_grant grant = acquire(&peer, "first");
+			struct wire_message message;
+
+			wire_init(&message, types[i], 0);
+			message.grant_id.mapping = grant.mapping;
+			message.grant_id.serial = grant.serial;
+			successor_kill_at(moment);
+			say(peer.sock, &message);
+			EXPECT_SOON(successor_is_killed());
+			run_passes();
+			successor_expect_same_effect();
+			successor_end();
+		}
+	ask(&peer, WIRE_UNLINK, "first");
+	part(&peer);
+}
+
+/* The session is there as soon as its welcome is noted, and gets the welcome from the next broker. */
+static void test_a_kill_before_a_welcome_is_sent(void **state)
+{
+	struct wire_message message, first, second;
+	int sock = dial();
+
+	(void)state;
+	moment = KILL_COMMITTED;
+	message = receive_message(sock);
+	assert_int_equal(message.type, WIRE_CHALLENGE);
+	message = hello_to(&message);
+	successor_kill_at(moment);
+	say(sock, &message);
+	first = receive_message(sock);
+	assert_int_equal(first.type, WIRE_WELCOME);
+	run_passes();
+	successor_expect_same_effect();
+	second = receive_message(sock);
+	assert_int_equal(second.type, WIRE_WELCOME);
+	assert_int_equal(first.welcome.session, second.welcome.session);
+	assert_int_equal(session_find(&successor, first.welcome.session)->state, SESSION_OPEN);
+	successor_end();
+	close(sock);
+	EXPECT_SOON(!session_find(&broker, first.welcome.session));
+}
+
+/* ---- requests that wait ---- */
+
+static void go_on(struct loaded *loaded)
+{
+	broker_publish(&broker);
+	assert_int_equal(successor_load(ledger_fd(&note.ledger), loaded), 0);
+	assert_int_equal(loaded->damaged, 0);
+	assert_int_equal(load_resume(&successor, loaded), 0);
+}
+
+static void test_a_request_that_waits_waits_on_with_the_time_that_is_left(void **state)
+{
+	struct peer peer = join();
+	struct wire_message message = named(WIRE_ACQUIRE, 5, "later"), answer;
+	const struct wait *wait;
+	struct loaded loaded;
+
+	(void)state;
+	message.acquire.timeout_ms = 60000;
+	say(peer.sock, &message);
+	EXPECT_SOON(broker.waiting->count == 1);
+	session_of(&peer)->pending->received_ms -= 20000;
+	tracked_changed(broker.tracking, &session_of(&peer)->pending->tracked);
+	go_on(&loaded);
+	assert_int_equal(successor.waiting->count, 1);
+	wait = successor.waiting->waiters->waits;
+	assert_int_equal(wait->key.request, 5);
+	assert_true(wait->expires.ms < broker.waiting->waiters->waits->expires.ms - 19000);
+	assert_true(wait->expires.ms > broker.waiting->waiters->waits->expires.ms - 21000);
+	waiting_deinit(&successor);
+	successor_end();
+	make(&peer, "other", 0);
+	message = named(WIRE_RENAME, 6, "other");
+	strcpy(message.rename.to, "later");
+	say(peer.sock, &message);
+	for (unsigned i = 0; i < 2; i++) {
+		answer = next_answer(&peer);
+		assert_true(answer.type == WIRE_DONE || (answer.type == WIRE_GRANT && answer.request == 5));
+	}
+	assert_null(session_of(&peer)->pending);
+	ask(&peer, WIRE_UNLINK, "later");
+	bury(&peer);
+}
+
+/* The next buffer of that name is not drained in its place. */
+static void test_a_drain_awaits_the_buffer_that_it_unlinked(void **state)
+{
+	struct peer peer = join(), holder = join();
+	struct wire_message message = named(WIRE_DRAIN, 5, "a");
+	struct loaded loaded;
+
+	(void)state;
+	make(&peer, "a", 0);
+	acquire(&holder, "a");
+	message.drain.timeout_ms = -1;
+	say(peer.sock, &message);
+	EXPECT_SOON(broker.waiting->count == 1);
+	make(&holder, "a", 0);
+	go_on(&loaded);
+	assert_int_equal(successor.waiting->count, 1);
+	assert_non_null(registry_find(successor.registry, "a"));
+	assert_int_equal(successor.counters.buffers_unlinked, broker.counters.buffers_unlinked);
+	waiting_deinit(&successor);
+	successor_end();
+	bury(&holder);
+	assert_int_equal(next_answer(&peer).type, WIRE_DONE);
+	ask(&peer, WIRE_UNLINK, "a");
+	part(&peer);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { TEST(test_a_kill_before_a_message_is_handled),
+					    TEST(test_a_kill_before_the_answer_is_sent),
+					    TEST(test_a_kill_at_what_is_not_answered),
+					    TEST(test_a_kill_before_a_welcome_is_sent),
+					    TEST(test_a_request_that_waits_waits_on_with_the_time_that_is_left),
+					    TEST(test_a_drain_awaits_the_buffer_that_it_unlinked) };
+
+	return cmocka_run_group_tests_name("load and go on", tests, harness_group_setup, harness_group_teardown);
+}
