@@ -10,6 +10,8 @@ broker_libbrokercore_la_SOURCES = \
 	broker/core/broker.c broker/core/broker.h \
 	broker/core/control.c broker/core/control.h \
 	broker/core/devices.c broker/core/devices.h \
+	broker/core/inherited.c broker/core/inherited.h \
+	broker/core/keep.c broker/core/keep.h \
 	broker/core/load.c broker/core/load.h \
 	broker/core/names.c broker/core/names.h \
 	broker/core/note.c broker/core/note.h \
@@ -36,6 +38,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/base/event-failure.c broker/base/event-failure.h \
 	broker/base/event-kinds.c broker/base/event-kinds.h \
 	broker/base/events.c broker/base/events.h \
+	broker/base/master-key.c broker/base/master-key.h \
 	broker/base/journal.c broker/base/journal.h \
 	broker/registry/mappings.c broker/registry/mappings.h \
 	broker/users/identity.c broker/users/identity.h \

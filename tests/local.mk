@@ -39,6 +39,8 @@ unit_tests = \
 	tests/unit/broker/test-histograms \
 	tests/unit/broker/test-identity \
 	tests/unit/broker/test-inquiry \
+	tests/unit/broker/test-keep tests/unit/broker/test-inherited \
+	tests/unit/broker/test-master-key \
 	tests/unit/broker/test-load \
 	tests/unit/broker/test-load-random \
 	tests/unit/broker/test-load-resume \
@@ -366,6 +368,11 @@ tests_unit_broker_test_devices_SOURCES = tests/unit/broker/test-devices.c $(sess
 tests_unit_broker_test_dispatch_SOURCES = tests/unit/broker/test-dispatch.c $(session_harness)
 successor = tests/unit/broker/successor.c tests/unit/broker/successor.h $(session_harness)
 successor_ldflags = $(AM_LDFLAGS) -Wl,--wrap=identity_of_peer
+tests_unit_broker_test_master_key_SOURCES = tests/unit/broker/test-master-key.c
+tests_unit_broker_test_keep_SOURCES = tests/unit/broker/test-keep.c $(successor)
+tests_unit_broker_test_keep_LDFLAGS = $(successor_ldflags)
+tests_unit_broker_test_inherited_SOURCES = tests/unit/broker/test-inherited.c $(successor)
+tests_unit_broker_test_inherited_LDFLAGS = $(successor_ldflags)
 tests_unit_broker_test_load_SOURCES = tests/unit/broker/test-load.c $(failing) $(successor)
 tests_unit_broker_test_load_LDFLAGS = $(failing_ldflags) \
 	-Wl,--wrap=identity_of_peer,--wrap=ledger_put,--wrap=ledger_free

@@ -34,6 +34,7 @@ struct event_base;
 struct inquiry;
 struct jobs;
 struct marks;
+struct master_key;
 struct memory;
 struct note;
 struct pool;
@@ -61,6 +62,7 @@ struct broker {
 	struct fair_queue   *queue;
 	struct sessions     *sessions;
 	struct delegation   *delegation;
+	const struct master_key *master; /* from which session keys and the ticket key are derived */
 	struct waiting      *waiting;
 	struct inquiry      *inquiry;
 	struct create_queues *creates; /* queues of the creates that wait for memory */

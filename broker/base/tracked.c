@@ -127,6 +127,20 @@ void tracked_changed(struct tracking *tracking, const struct tracked *tracked)
 		put_in_all(tracking, tracked->number - 1);
 }
 
+void tracked_swap(struct tracking *tracking, struct tracked *one, struct tracked *other)
+{
+	struct tracked before = *one;
+
+	if (!one->number || !other->number)
+		return;
+	*one = *other;
+	*other = before;
+	tracking->at[one->number - 1] = one;
+	tracking->at[other->number - 1] = other;
+	tracked_changed(tracking, one);
+	tracked_changed(tracking, other);
+}
+
 void tracked_end(struct tracking *tracking, struct tracked *tracked)
 {
 	if (!tracked->number)

@@ -93,6 +93,9 @@ void tracked_changed(struct tracking *tracking, const struct tracked *tracked);
 /* Frees the slot of an object that is about to be freed, and marks the slot to be written as free. */
 void tracked_end(struct tracking *tracking, struct tracked *tracked);
 
+/* Gives each of two objects of one type the other's slot. One that has none gets none of the other's either. */
+void tracked_swap(struct tracking *tracking, struct tracked *one, struct tracked *other);
+
 /* Removes the slot that changed last from the sink's changed slots and returns it. There must be one. */
 uint32_t tracking_take(struct tracking *tracking, enum tracking_sink sink);
 

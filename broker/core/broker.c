@@ -117,6 +117,7 @@ void broker_config_init(struct broker_config *config)
 	memset(config, 0, sizeof *config);
 	strcpy(config->device, "auto");
 	config->owner = &owner_process;
+	config->master_fd = -1;
 	config->buffers = BROKER_BUFFERS;
 	config->handles = BROKER_HANDLES;
 	quota_init(&config->quotas.fallback);
@@ -183,6 +184,7 @@ void broker_join(struct broker *broker, struct core *core)
 				   .connections = &core->connections,
 				   .queue = &core->queue,
 				   .sessions = &core->sessions,
+				   .master = &core->master,
 				   .delegation = &core->delegation,
 				   .waiting = &core->waiting,
 				   .creates = &core->creates,
@@ -230,9 +232,19 @@ static void accounting_end(struct broker *broker)
 	accounting_deinit(broker->accounting);
 }
 
+static int master_begin(struct broker *broker)
+{
+	return master_key_init(&broker->core->master, broker->config->master_fd);
+}
+
+static void master_end(struct broker *broker)
+{
+	master_key_deinit(&broker->core->master);
+}
+
 static int tickets_begin(struct broker *broker)
 {
-	return delegation_init(broker->delegation);
+	return delegation_init(broker->delegation, broker->master);
 }
 
 static void tickets_end(struct broker *broker)
@@ -418,6 +430,7 @@ static const struct part {
 } parts[] = { /* in the order in which begin() is called; end() is called in reverse order; NULL: nothing to do */
 	{ owners_begin, devices_close },
 	{ accounting_begin, accounting_end },
+	{ master_begin, master_end },
 	{ tickets_begin, tickets_end },
 	{ status_begin, status_end },
 	/* ends before the status file's part, which removes the names of the memory */

@@ -31,6 +31,7 @@
 #include "broker/registry/marks.h"
 #include "broker/base/context.h"
 #include "broker/base/events.h"
+#include "broker/base/master-key.h"
 #include "broker/core/names.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
@@ -60,6 +61,7 @@ struct broker_config {
 	unsigned     poll_us;        /* microseconds after a message during which the loop polls instead of sleeping */
 	struct access_list creators; /* users that may create buffers */
 	struct quotas      quotas;
+	int                master_fd; /* descriptor of the master key (base/master-key.h); -1: a random one is made */
 	const struct owner_place *owner; /* where the owner of the devices runs: owner_process, but in unit tests */
 };
 
@@ -91,6 +93,7 @@ struct core {
 	struct connections   connections;
 	struct fair_queue    queue;
 	struct sessions      sessions;
+	struct master_key    master;
 	struct delegation    delegation;
 	struct waiting       waiting;
 	struct create_queues creates;

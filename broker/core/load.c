@@ -203,7 +203,7 @@ static void load_allocation(struct load *load, const void *bytes)
 
 	if (record->state == ALLOCATION_MAKING)
 		return; /* the request that needs the memory is made again */
-	descriptor = record->has_descriptor ? take_kept(load, KEPT_MEMORY, record->serial) : -1;
+	descriptor = record->has_descriptor ? take_kept(load, KEPT_MEMORY, record->memory) : -1;
 	error = allocation_check(load, record);
 	if (!error)
 		error = memory_restore(load->broker->memory, record, descriptor, &allocation);

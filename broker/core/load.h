@@ -14,16 +14,9 @@
 #include <stdint.h>
 
 #include "broker/session/session.h"
+#include "keep.h"
 
 struct broker;
-
-/* What descriptors are kept for. */
-enum kept_kind {
-	KEPT_SOCKET, /* of the session with the id */
-	KEPT_PIDFD,  /* of that session's process */
-	KEPT_MEMORY, /* of the allocation with the serial */
-	KEPT_PAGE    /* of the timeline of the buffer with that first serial: the broker's writable one */
-};
 
 /* The descriptors that outlived the broker before this one. */
 struct kept_descriptors {

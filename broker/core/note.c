@@ -16,6 +16,7 @@
 #include "broker/session/outbox.h"
 #include "broker/session/restore.h"
 #include "broker/session/session.h"
+#include "keep.h"
 
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
@@ -120,7 +121,9 @@ static int make_room(void *context, uint32_t slots)
 	struct broker *broker = context;
 	struct note *note = broker->note;
 
-	return ledger_reserve(&note->ledger, NOTE_SLOTS + slots);
+	int error = note->keep ? keep_reserve(note->keep, slots) : 0;
+
+	return error ? error : ledger_reserve(&note->ledger, NOTE_SLOTS + slots);
 }
 
 int note_begin(struct broker *broker, struct note *note)
@@ -203,11 +206,16 @@ static void put_hand(struct broker *broker, struct note *note)
 	note->hand = hand;
 }
 
+/* Descriptors are kept before the commit that implies them, and dropped after the one that implies them no more. */
 void note_commit(struct broker *broker, struct note *note)
 {
+	if (note->keep)
+		keep_put(note->keep);
 	put_numbers(broker, note);
 	put_hand(broker, note);
 	put_changed(&note->ledger, broker->tracking);
 	put_counters(broker, note);
 	ledger_commit(&note->ledger);
+	if (note->keep)
+		keep_drop(note->keep);
 }

@@ -17,6 +17,7 @@
 #include "broker/session/session.h"
 
 struct broker;
+struct keep;
 
 /* Types of records of no object; the others are those of enum tracked_type. */
 #define NOTE_NUMBERS  (LEDGER_TYPES - 1)
@@ -38,6 +39,7 @@ struct numbers_record {
 
 struct note {
 	struct ledger         ledger;
+	struct keep          *keep;     /* has the descriptors kept that the records imply (keep.h); NULL: no keeper */
 	struct numbers_record numbers;  /* as last written */
 	struct counters       counters; /* as last written */
 	struct hand_record    hand;     /* as last written */

@@ -34,6 +34,7 @@ void allocation_adopt(struct tracking *tracking, struct allocation *allocation, 
 	allocation->descriptor = pooled->descriptor;
 	allocation->job = pooled->job;
 	pooled->descriptor = -1;
+	tracked_swap(tracking, &allocation->tracked, &pooled->tracked);
 	pooled->job = NULL;
 	allocation_free(tracking, pooled);
 }

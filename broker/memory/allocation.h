@@ -146,7 +146,10 @@ void allocation_append(struct allocation *allocation, struct allocation *chunk);
 /* Gives the allocation the memory that the job has made, and the job itself, which will free the memory. */
 void allocation_made(struct allocation *allocation, struct job *job);
 
-/* Moves the memory of `pooled` to `allocation`, and frees the struct of `pooled` as allocation_free() does. */
+/*
+ * Moves the memory of `pooled` to `allocation`, with its slot in `tracking`, so that one slot has the memory before and
+ * after. Frees the struct of `pooled` as allocation_free() does.
+ */
 void allocation_adopt(struct tracking *tracking, struct allocation *allocation, struct allocation *pooled);
 
 /*

@@ -72,7 +72,13 @@ static void try_again(struct jobs *jobs)
 	(void)event_add(jobs->again, &pause);
 }
 
-static bool may_be_sent(const struct lane *lane, const struct order *order)
+static bool is_held_back(const struct jobs *jobs, const struct job *job)
+{
+	return jobs->holds && job->order.kind == ORDER_RELEASE && job->descriptor >= 0 &&
+	       job->order.number > jobs->let;
+}
+
+static bool has_room_for(const struct lane *lane, const struct order *order)
 {
 	return lane->count < LANE_LEAST ||
 	       (lane->bytes < LANE_BYTES && bytes_of(order) <= LANE_BYTES - lane->bytes);
@@ -102,7 +108,7 @@ static bool send_order(struct lane *lane, struct job *job)
 {
 	int error;
 
-	if (!may_be_sent(lane, &job->order))
+	if (is_held_back(lane->jobs, job) || !has_room_for(lane, &job->order))
 		return false;
 	job->order.acknowledged = lane->acknowledged;
 	error = packet_send(lane->sock, &job->order, sizeof job->order, descriptor_of(job), MSG_DONTWAIT);
@@ -144,6 +150,24 @@ void jobs_send(struct jobs *jobs)
 	jobs->unsent = false;
 	for (unsigned i = 0; i < jobs->lanes; i++)
 		send_orders(&jobs->lane[i]);
+}
+
+void jobs_hold_releases(struct jobs *jobs, bool holds)
+{
+	jobs->holds = holds;
+	jobs->let = jobs->marked = jobs->numbers;
+	jobs->unsent = true;
+}
+
+void jobs_mark_releases(struct jobs *jobs)
+{
+	jobs->marked = jobs->numbers;
+}
+
+void jobs_let_release(struct jobs *jobs)
+{
+	jobs->unsent |= jobs->let != jobs->marked;
+	jobs->let = jobs->marked;
 }
 
 /* Takes over a job that has its number. */

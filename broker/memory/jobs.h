@@ -61,6 +61,9 @@ struct jobs {
 	/* true: orders wait for jobs_send(), because nobody may act on a change that is not noted yet */
 	bool          defers;
 	bool          unsent;   /* orders wait for jobs_send() */
+	bool          holds;    /* RELEASEs with a descriptor wait for jobs_let_release() */
+	uint64_t      let;      /* while `holds`: number of the last order that does not wait */
+	uint64_t      marked;   /* while `holds`: number of the last order that the next jobs_let_release() lets go */
 	void (*when_lost)(void *context); /* called when an owner has ended */
 	/* called with each entry of the owner's lists (jobs_join); NULL: the owner sends no lists */
 	void (*when_listed)(void *context, unsigned lane, const struct listed *listed);
@@ -101,6 +104,18 @@ void jobs_stop(struct jobs *jobs);
 
 /* Sends the orders that wait, as many as the owner may have. Does nothing unless jobs->defers. */
 void jobs_send(struct jobs *jobs);
+
+/*
+ * Begins, or ends, to hold back each RELEASE that has a descriptor, until another process has closed its duplicate: the
+ * last close, which frees the memory, must be the owner's. Orders of the same lane that follow a RELEASE wait with it.
+ */
+void jobs_hold_releases(struct jobs *jobs, bool holds);
+
+/* Says that the RELEASEs that are submitted by now need no more than what that process has been asked by now. */
+void jobs_mark_releases(struct jobs *jobs);
+
+/* Lets the RELEASEs go that were marked: jobs_send() sends them. */
+void jobs_let_release(struct jobs *jobs);
 
 /*
  * Sends orders to another owner, which has the other ends of these sockets, as many as before. The one before it has

@@ -34,7 +34,7 @@ struct allocation_record {
 	uint8_t  dropped; /* charged to nobody: pooled, or freed from the pool */
 	uint8_t  closed, is_private, reclaimed, ended;
 	uint8_t  releasing;      /* FREEING: the RELEASE is ordered, so the owner may have freed it */
-	uint8_t  has_descriptor; /* clients map it by a descriptor, which is kept under its serial */
+	uint8_t  has_descriptor; /* clients map it by a descriptor, which is kept under the number of the memory */
 	uint8_t  handle[DEVICE_HANDLE_SIZE];
 };
 

@@ -13,6 +13,7 @@
 #include "broker/base/context.h"
 #include "broker/base/events.h"
 #include "broker/base/deadlines.h"
+#include "broker/base/master-key.h"
 #include "broker/registry/board-owner.h"
 #include "broker/registry/registry.h"
 #include "broker/session/session.h"
@@ -47,12 +48,12 @@ struct once {
 	UT_hash_handle     hh;          /* handle in the hash table delegation->once */
 };
 
-int delegation_init(struct delegation *delegation)
+int delegation_init(struct delegation *delegation, const struct master_key *master)
 {
 	*delegation = (struct delegation){ .key = sodium_malloc(TICKET_KEY_SIZE) };
 	if (!delegation->key)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	randombytes_buf(delegation->key, TICKET_KEY_SIZE);
+	master_key_derive(master, MASTER_TICKETS, 0, delegation->key, TICKET_KEY_SIZE);
 	return 0;
 }
 

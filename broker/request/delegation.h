@@ -2,12 +2,12 @@
 /*
  * delegation.h - issues and redeems tickets.
  *
- * Owns the key that stamps tickets, and a note of each ticket that can be redeemed once, until the ticket is redeemed
- * or revoked, or some time after its expiry. A note is found by the ticket's id, by its buffer, and by its owner in the
- * order of expiry. The broker keeps nothing of other tickets: their stamp proves that they are genuine, and their terms
- * say what they allow. A ticket is void when its buffer was unlinked, renamed or resized or has another owner, when the
- * ticket has expired, and when this broker has ended. Never logs a ticket. common/ticket.c has the format and the
- * stamp.
+ * Owns the key that stamps tickets, which is derived from the master key, and a note of each ticket that can be
+ * redeemed once, until the ticket is redeemed or revoked, or some time after its expiry. A note is found by the
+ * ticket's id, by its buffer, and by its owner in the order of expiry. The broker keeps nothing of other tickets: their
+ * stamp proves that they are genuine, and their terms say what they allow. A ticket is void when its buffer was
+ * unlinked, renamed or resized or has another owner, when the ticket has expired, and when this broker has ended
+ * without a successor that has its master key. Never logs a ticket. common/ticket.c has the format and the stamp.
  */
 #ifndef GPUB_DELEGATION_H
 #define GPUB_DELEGATION_H
@@ -18,6 +18,7 @@
 
 struct broker;
 struct buffer;
+struct master_key;
 struct session;
 struct tracked;
 
@@ -27,7 +28,8 @@ struct delegation {
 	struct issuer *issuers; /* table of the users whose buffers have notes, by uid */
 };
 
-int delegation_init(struct delegation *delegation); /* returns 0 or -ENOMEM with the error message set */
+/* Returns 0 or -ENOMEM with the error message set. A broker with the same master key redeems the same tickets. */
+int delegation_init(struct delegation *delegation, const struct master_key *master);
 void delegation_deinit(struct delegation *delegation);
 
 /*

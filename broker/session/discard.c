@@ -533,12 +533,63 @@ static bool has_descriptors(int sock)
 	return next == SOCKET_NEXT_DESCRIPTORS;
 }
 
-void discard_socket(struct discard *discard, int sock)
+static void socket_close(struct discard *discard, int sock)
 {
 	if (discard->needed && has_descriptors(sock))
 		submit(discard, SOCKETS, &sock, 1);
 	else
 		close(sock);
+}
+
+/* Returns false if there is no memory. */
+static bool hold(struct discard *discard, int sock)
+{
+	unsigned room = discard->held_room ? 2 * discard->held_room : 16;
+	int *held;
+
+	if (discard->held_count == discard->held_room) {
+		held = reallocarray(discard->held, room, sizeof *held);
+		if (!held)
+			return false;
+		discard->held = held;
+		discard->held_room = room;
+	}
+	discard->held[discard->held_count++] = sock;
+	return true;
+}
+
+void discard_socket(struct discard *discard, int sock)
+{
+	if (!discard->holds || !hold(discard, sock))
+		socket_close(discard, sock);
+}
+
+void discard_mark(struct discard *discard)
+{
+	discard->marked = discard->held_count;
+}
+
+void discard_let_close(struct discard *discard)
+{
+	unsigned closed = discard->marked;
+
+	if (!closed)
+		return;
+	for (unsigned i = 0; i < closed; i++)
+		socket_close(discard, discard->held[i]);
+	discard->held_count -= closed;
+	discard->marked = 0;
+	memmove(discard->held, discard->held + closed, discard->held_count * sizeof *discard->held);
+}
+
+void discard_hold(struct discard *discard, bool holds)
+{
+	discard->holds = holds;
+	discard_mark(discard);
+	discard_let_close(discard);
+	free(discard->held);
+	discard->held = NULL;
+	discard->held_room = 0;
 }
 
 bool discard_is_behind(const struct discard *discard)

@@ -36,6 +36,10 @@ struct discard {
 	struct discard_user *users;      /* users with pending descriptors, by uid */
 	/* allocated beforehand, for the next packet's descriptors; NULL, or not empty: there was no memory */
 	struct discarded    *spare;
+	int                 *held;       /* sockets that wait for discard_let_close() */
+	unsigned             held_count, held_room; /* number of these sockets, and of places in `held` */
+	unsigned             marked;     /* number of the first of them that the next discard_let_close() closes */
+	bool                 holds;      /* sockets wait for discard_let_close() */
 	struct closers      *closers;    /* what the threads share with the loop */
 	struct event        *closed;     /* libevent's event; a thread that has closed a descriptor triggers it */
 };
@@ -83,9 +87,18 @@ bool discard_message(struct discard *discard, uid_t uid, int sock);
 
 /*
  * Closes a client's socket. If the socket has unread descriptors, a thread closes it, unless the broker has no memory
- * to note it.
+ * to note it. While sockets are held, it waits in a list, unless the broker has no memory for that.
  */
 void discard_socket(struct discard *discard, int sock);
+
+/* Begins, or ends, to hold sockets back, until another process has closed its duplicates: the last close is here. */
+void discard_hold(struct discard *discard, bool holds);
+
+/* Says that the sockets that wait by now need no more than what that process has been asked by now. */
+void discard_mark(struct discard *discard);
+
+/* Closes the sockets that were marked. */
+void discard_let_close(struct discard *discard);
 
 /*
  * Returns true if so many sockets with unread descriptors wait to be closed that the broker should accept no

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "broker/base/context.h"
+#include "broker/base/master-key.h"
 #include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/base/process-start.h"
@@ -128,7 +129,7 @@ int session_make_key(struct session *session)
 	session->key = sodium_malloc(WIRE_KEY_SIZE);
 	if (!session->key)
 		return error_set(-ENOMEM, "the broker is out of memory");
-	randombytes_buf(session->key, WIRE_KEY_SIZE);
+	master_key_derive(session->broker->master, MASTER_SESSION, session->id, session->key, WIRE_KEY_SIZE);
 	return 0;
 }
 

@@ -30,7 +30,10 @@ struct session *greeting_arrive(struct broker *broker, int fd, int reserved, int
  */
 void greeting_begin(struct session *session, event_callback_fn ready);
 
-/* Makes session->key. Returns 0, or -ENOMEM with the error message set. */
+/*
+ * Derives session->key from the master key and session->id, which no other session that is welcomed ever gets. Returns
+ * 0, or -ENOMEM with the error message set.
+ */
 int session_make_key(struct session *session);
 
 /*

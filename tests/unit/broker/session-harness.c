@@ -25,6 +25,7 @@ struct broker broker;
 struct core core;
 bool is_child;
 uint32_t harness_buffers = 64, harness_handles = 512;
+unsigned harness_exported = EXPORT_IPC;
 const struct session_hooks *hooks_usual;
 const char *harness_device = "host:1";
 static bool is_running;
@@ -116,6 +117,7 @@ int harness_setup(void **state)
 	config.owner = &owner_thread;
 	config.buffers = harness_buffers;
 	config.handles = harness_handles;
+	config.exported = harness_exported;
 	descriptors_before = descriptors();
 	snprintf(config.instance, sizeof config.instance, "unit%d", (int)getpid());
 	base = event_base_new();

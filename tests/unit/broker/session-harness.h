@@ -40,6 +40,7 @@ int harness_group_teardown(void **state);
  * device of 256 MiB. How many devices there are is decided by a program's first test.
  */
 extern uint32_t harness_buffers, harness_handles;
+extern unsigned harness_exported; /* kind of export of buffers that need no certain one */
 extern const char *harness_device;
 int harness_setup(void **state);
 

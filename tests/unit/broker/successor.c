@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "broker/registry/timeline.h"
+#include "broker/keeper/line.h"
 #include "broker/request/acquire.h"
 #include "broker/request/reclaim.h"
 #include "broker/session/session-end.h"
@@ -35,166 +36,126 @@ static bool is_noting;
  * a socket is charged.
  */
 static bool hides_chance;
-static struct session_hooks hooks;        /* the usual ones, seen */
+static struct session_hooks seen_hooks;   /* the usual ones, seen */
 static enum successor_moment moment;
 static uint64_t packets_before;           /* number of the packet in hand when that was asked for */
 static unsigned killed_at;                /* type of the message of that moment */
 static bool is_armed;                     /* the ledger is to be copied at that moment */
 static int copied = -1;                   /* the copy */
-static void (*usual)(struct broker *of); /* the living broker's own broker_publish() */
+static void (*usual)(struct broker *of);  /* the living broker's own broker_publish() */
 
-/* ---- what is kept ---- */
+/* ---- the keeper ---- */
 
-static const struct session *resumed; /* the living session whose socket was taken last */
+static struct kept kept;           /* what the keeper has */
+static struct line line_to_keeper; /* the living broker's */
+static int keepers_end = -1;
+static struct event *requests;
+static bool is_hanging;
+static unsigned put_count;
+static struct keep keep; /* of the living broker */
 
-static const struct allocation *allocation_by_serial(uint64_t serial)
+/* As keeper.c does. */
+static void carry_out(const struct line_request *request, int fd)
 {
-	const struct allocation *allocation;
-	const struct usage *usage;
-	struct spare *spare;
-
-	DL_FOREACH(broker.memory->allocations, allocation)
-		if (allocation->serial == serial)
-			return allocation;
-	for (usage = broker.memory->usages.by_key; usage; usage = usage->hh.next)
-		DL_FOREACH(usage->spares[SPARE_POOLED], spare) {
-			allocation = (struct allocation *)((char *)spare - offsetof(struct allocation, spare));
-			if (allocation->serial == serial)
-				return allocation;
-		}
-	return NULL;
-}
-
-static const struct timeline *timeline_by_buffer(uint64_t first)
-{
-	const struct buffer *buffer;
-
-	for (buffer = broker.registry->serials; buffer; buffer = buffer->by_serial.next)
-		if (buffer->first == first)
-			return buffer->timeline;
-	return NULL;
-}
-
-#define HELD_MAX 512
-
-/* Descriptors of objects that may end in the living broker before the ledger's copy is loaded. */
-static struct {
-	enum kept_kind kind;
-	uint64_t       number;
-	int            fd;
-} held[HELD_MAX];
-static unsigned held_count;
-
-static void hold(enum kept_kind kind, uint64_t number, int fd)
-{
-	if (fd < 0)
-		return;
-	assert_true(held_count < HELD_MAX);
-	held[held_count].kind = kind;
-	held[held_count].number = number;
-	held[held_count++].fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-}
-
-void successor_keep(const struct session *session)
-{
-	hold(KEPT_SOCKET, session->id, session->fd);
-	hold(KEPT_PIDFD, session->id, session->pidfd);
-}
-
-/* As a keeper does: what a record names may end in the living broker before the next commit. */
-static void hold_all(void)
-{
-	const struct allocation *allocation;
-	const struct session *session;
-	const struct buffer *buffer;
-
-	DL_FOREACH(broker.memory->allocations, allocation)
-		hold(KEPT_MEMORY, allocation->serial, allocation->descriptor);
-	for (session = broker.sessions->by_id; session; session = session->hh.next)
-		if (session_is_welcome(session))
-			successor_keep(session);
-	for (buffer = broker.registry->serials; buffer; buffer = buffer->by_serial.next)
-		if (buffer->timeline)
-			hold(KEPT_PAGE, buffer->first, buffer->timeline->writable);
-}
-
-static void forget_held(void)
-{
-	while (held_count)
-		close(held[--held_count].fd);
-}
-
-static int held_fd(enum kept_kind kind, uint64_t number)
-{
-	for (unsigned i = 0; i < held_count; i++)
-		if (held[i].kind == kind && held[i].number == number)
-			return held[i].fd;
-	return -1;
-}
-
-static int kept_fd(enum kept_kind kind, uint64_t number)
-{
-	const struct session *session = session_find(&broker, number);
-	const struct allocation *allocation;
-	const struct timeline *timeline;
-
-	switch (kind) {
-	case KEPT_SOCKET:
-		resumed = session;
-		return session ? session->fd : held_fd(kind, number);
-	case KEPT_PIDFD:
-		return session ? session->pidfd : held_fd(kind, number);
-	case KEPT_MEMORY:
-		allocation = allocation_by_serial(number);
-		return allocation && allocation->descriptor >= 0 ? allocation->descriptor : held_fd(kind, number);
-	default:
-		timeline = timeline_by_buffer(number);
-		return timeline ? timeline->writable : held_fd(kind, number);
+	if (request->kind == LINE_PUT) {
+		assert_int_equal(kept_put(&kept, request->key, fd), 0);
+		put_count++;
+	} else {
+		assert_int_equal(request->kind, LINE_DROP);
+		assert_true(kept_drop(&kept, request->key)); /* nothing is dropped that is not kept */
 	}
 }
 
-#define TAKEN_MAX 256
-
-static uint64_t taken[TAKEN_MAX]; /* ids of the sessions whose pidfds the successor has taken */
-static unsigned taken_count;
-
-static bool was_taken(uint64_t session)
+void keeper_read(void)
 {
-	for (unsigned i = 0; i < taken_count; i++)
-		if (taken[i] == session)
-			return true;
-	return false;
+	struct line_request request;
+	int fd;
+
+	while (keepers_end >= 0 && !line_receive(keepers_end, &request, &fd))
+		carry_out(&request, fd);
 }
 
-static void note_taken(uint64_t session)
+static void on_requests(evutil_socket_t fd, short what, void *argument)
 {
-	assert_true(taken_count < TAKEN_MAX);
-	taken[taken_count++] = session;
+	(void)fd;
+	(void)what;
+	(void)argument;
+	keeper_read();
+}
+
+unsigned keeper_puts(void)
+{
+	return put_count;
+}
+
+struct kept *keeper_kept(void)
+{
+	return &kept;
+}
+
+void keeper_hang(bool hangs)
+{
+	is_hanging = hangs;
+	if (hangs)
+		event_del(requests);
+	else
+		event_add(requests, NULL);
+}
+
+static void keeper_begin(void)
+{
+	int pair[2];
+
+	put_count = 0;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+	keepers_end = pair[0];
+	assert_int_equal(line_open(&line_to_keeper, broker.base, pair[1]), 0);
+	requests = event_new(broker.base, keepers_end, EV_READ | EV_PERSIST, on_requests, NULL);
+	assert_int_equal(event_add(requests, NULL), 0);
+	assert_int_equal(keep_begin(&broker, &keep, &line_to_keeper), 0);
+}
+
+static void keeper_end(void)
+{
+	keep_end(&keep);
+	line_close(&line_to_keeper);
+	event_free(requests);
+	close(keepers_end);
+	keepers_end = -1;
+	kept_clear(&kept);
+}
+
+/* ---- what a successor inherits ---- */
+
+static const struct session *resumed; /* the living session whose socket was taken last */
+static struct kept table;             /* duplicates of what the keeper has */
+static struct kept kept_at_copy;      /* of what it had when the ledger was copied */
+static bool is_of_copy;               /* the successor loads the copy */
+static struct inherited inherited;
+static struct kept_descriptors usual_descriptors;
+
+struct inherited *successor_inherited(void)
+{
+	return &inherited;
+}
+
+static void inherit(void *context, uint64_t key, int fd)
+{
+	assert_int_equal(kept_put(context, key, fcntl(fd, F_DUPFD_CLOEXEC, 0)), 0);
+}
+
+/* Duplicates what the keeper has now. */
+static void inherit_all(struct kept *to)
+{
+	keeper_read();
+	kept_each(&kept, inherit, to);
 }
 
 static int take(void *context, enum kept_kind kind, uint64_t number)
 {
-	int fd = kept_fd(kind, number);
-
-	(void)context;
-	if (kind == KEPT_PIDFD)
-		note_taken(number);
-	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-}
-
-/* The pidfds of the living broker's sessions that were not taken. */
-static int rest(void *context, uint64_t *number)
-{
-	const struct session *session;
-
-	(void)context;
-	for (session = broker.sessions->by_id; session; session = session->hh.next)
-		if (session_is_welcome(session) && !was_taken(session->id)) {
-			*number = session->id;
-			note_taken(session->id);
-			return fcntl(session->pidfd, F_DUPFD_CLOEXEC, 0);
-		}
-	return -1;
+	if (kind == KEPT_SOCKET)
+		resumed = session_find(&broker, number);
+	return usual_descriptors.take(context, kind, number);
 }
 
 /* ---- other users ---- */
@@ -245,6 +206,7 @@ static void copy_ledger(void)
 	if (!is_armed)
 		return;
 	is_armed = false;
+	inherit_all(&kept_at_copy);
 	copied = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(fstat(ledger_fd(&note.ledger), &st), 0);
 	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, ledger_fd(&note.ledger), 0);
@@ -257,7 +219,6 @@ static void copy_ledger(void)
 void successor_kill_at(enum successor_moment at)
 {
 	broker_publish(&broker);
-	hold_all();
 	moment = at;
 	is_armed = true;
 	packets_before = broker.sessions->hand->number;
@@ -279,6 +240,8 @@ static int on_message(struct session *session, const struct wire_message *messag
 
 static void write_and_note(struct broker *of)
 {
+	if (!is_hanging)
+		keeper_read();
 	note_commit(of, &note);
 	/* a commit after the message was handled, not one of something before it */
 	if (moment == KILL_COMMITTED && of->sessions->hand->number > packets_before && of->sessions->done)
@@ -291,13 +254,15 @@ static void write_and_note(struct broker *of)
 void successor_note(void)
 {
 	assert_int_equal(note_begin(&broker, &note), 0);
+	keeper_begin();
+	note.keep = &keep;
 	base = event_base_new();
 	assert_non_null(base);
 	usual = broker.publish;
 	broker.publish = write_and_note;
-	hooks = *hooks_usual;
-	hooks.message = on_message;
-	broker.sessions->hooks = &hooks;
+	seen_hooks = *hooks_usual;
+	seen_hooks.message = on_message;
+	broker.sessions->hooks = &seen_hooks;
 	is_armed = false;
 	is_noting = true;
 	write_and_note(&broker);
@@ -308,10 +273,10 @@ void successor_forget(void)
 	if (!is_noting)
 		return;
 	is_noting = false;
-	forget_held();
 	successor_committed = NULL;
 	broker.sessions->hooks = hooks_usual;
 	broker.publish = usual;
+	keeper_end();
 	note_end(&broker, &note);
 	event_base_free(base);
 }
@@ -354,11 +319,25 @@ static void publish(struct broker *of)
 	registry_store_words(of->registry);
 }
 
+static void share_master(void)
+{
+	int fd = master_key_share(broker.master);
+
+	assert_true(fd >= 0);
+	assert_int_equal(master_key_init(&parts.master, fd), 0);
+	close(fd);
+}
+
 void successor_begin(void)
 {
 	static const struct registry_hooks hooks = { acquire_notice, delegation_forget };
 	const struct memory_orders orders = { reclaim_clean, reclaim_release, &successor };
 
+	if (is_of_copy)
+		table = kept_at_copy;
+	else
+		inherit_all(&table);
+	inherited = (struct inherited){ .kept = &table };
 	memset(&parts, 0, sizeof parts);
 	broker_join(&successor, &parts);
 	parts.config = *broker.config;
@@ -370,8 +349,8 @@ void successor_begin(void)
 	board_copy(successor.board);
 	accounting_init(successor.accounting);
 	successor.accounting->tracking = successor.tracking;
-	assert_int_equal(delegation_init(successor.delegation), 0);
-	memcpy(successor.delegation->key, broker.delegation->key, TICKET_KEY_SIZE);
+	share_master();
+	assert_int_equal(delegation_init(successor.delegation, successor.master), 0);
 	memory_init(successor.memory, successor.accounting, &orders);
 	successor.memory->exported = broker.memory->exported;
 	successor.memory->descriptors = broker.memory->descriptors;
@@ -398,12 +377,14 @@ void successor_begin(void)
 
 int successor_go_on(int ledger, struct loaded *loaded)
 {
-	const struct kept_descriptors kept = { take, rest, NULL };
+	struct kept_descriptors descriptors;
 	int error;
 
-	error = load_ledger(&successor, ledger, &kept, loaded);
+	usual_descriptors = inherited_descriptors(&inherited);
+	descriptors = usual_descriptors;
+	descriptors.take = take;
+	error = load_ledger(&successor, ledger, &descriptors, loaded);
 	resumed = NULL;
-	taken_count = 0;
 	return error;
 }
 
@@ -430,7 +411,10 @@ void successor_expect_same_effect(void)
 
 	assert_true(copied >= 0);
 	broker_publish(&broker);
+	is_of_copy = true;
 	assert_int_equal(successor_load(copied, &loaded), 0);
+	is_of_copy = false;
+	kept_at_copy = (struct kept){ 0 };
 	if (loaded.damaged)
 		print_message("at %s of %s: %s\n", moment == KILL_RECEIVED ? "the receive" : "the commit",
 			      wire_row(killed_at)->name, error_text());
@@ -445,7 +429,6 @@ void successor_expect_same_effect(void)
 	hides_chance = false;
 	close(copied);
 	copied = -1;
-	forget_held();
 }
 
 void successor_end(void)
@@ -460,6 +443,9 @@ void successor_end(void)
 	pool_forget(&successor);
 	memory_deinit(successor.memory);
 	delegation_deinit(successor.delegation);
+	master_key_deinit(&parts.master);
+	inherited_forget(&inherited);
+	kept_clear(&table);
 	accounting_deinit(successor.accounting);
 	tracking_deinit(successor.tracking);
 	free((void *)successor.board->board.words);
@@ -613,7 +599,7 @@ static void buffer_lines(const struct buffer *buffer)
 	     "group %u mode %o flags %x created %llu creator %llu ephemeral %d layout %u/%u/%llu",
 	     N(buffer->first), N(buffer->serial), buffer->name, hides_chance ? 0 : buffer->place, buffer->state,
 	     N(buffer->size), N(buffer->offset), N(buffer->reserve), N(buffer->allocation->serial), buffer->owner,
-	     buffer->owner_changes, buffer->group, buffer->mode, buffer->flags, N(buffer->created),
+	     buffer->owner_changes, buffer->group, buffer->mode, buffer->flags, N(hides_chance ? 0 : buffer->created),
 	     N(buffer->creator), buffer->ephemerals != NULL, layout.code, layout.ndim, N(layout.shape[0]));
 	line("buffer %llu grants %u orphaned %u writers %u timeline %d tickets %d", N(buffer->first),
 	     buffer->grant_count, buffer->orphaned, buffer->writers, buffer->timeline != NULL,
@@ -799,6 +785,7 @@ void expect_equal_successor(void)
 		print_message("%u records are damaged: %s\n", loaded.damaged, error_text());
 	assert_int_equal(loaded.damaged, 0);
 	assert_int_equal(loaded.left_out, 0);
+	assert_int_equal(kept_count(&table), 0); /* nothing is kept that no record names */
 	expect_same("the living broker and its successor", broker_text(&broker), broker_text(&successor));
 	expect_same("the ledger and that of a successor", ledger_text(&note), noted_anew(&successor));
 	successor_end();

@@ -2,17 +2,20 @@
 /*
  * successor.h - a second broker in this process, which loads the ledger of the harness's broker and serves nobody.
  *
- * It gets duplicates of the descriptors that a keeper would have kept. Its orders wait for an owner that never starts,
- * its words and ends are in a board of its own. So it can be made after each change of the living broker, and be
- * compared with that.
+ * It inherits duplicates of the descriptors that a keeper has, which reads the living broker's line as keeper.c does.
+ * Its orders wait for an owner that never starts, its words and ends are in a board of its own. So it can be made after
+ * each change of the living broker, and be compared with that.
  */
 #ifndef GPUB_TESTS_SUCCESSOR_H
 #define GPUB_TESTS_SUCCESSOR_H
 
 #include "session-harness.h"
 
+#include "broker/core/inherited.h"
+#include "broker/core/keep.h"
 #include "broker/core/load.h"
 #include "broker/core/note.h"
+#include "broker/keeper/kept.h"
 
 extern struct broker successor;
 extern struct note note; /* of the harness's broker, after successor_note() */
@@ -29,8 +32,14 @@ struct peer join_as_charged(uid_t uid);
 /* Called after each commit. NULL: nothing. */
 extern void (*successor_committed)(void);
 
-/* Keeps the descriptors of a living session, as a keeper would, until successor_forget(): it may end meanwhile. */
-void successor_keep(const struct session *session);
+/* Has the keeper carry out what is in the line. */
+void keeper_read(void);
+
+/* The keeper reads its line only in keeper_read(), and for a load; or at all times again. */
+void keeper_hang(bool hangs);
+
+unsigned     keeper_puts(void); /* returns the number of PUTs that were carried out */
+struct kept *keeper_kept(void); /* returns what the keeper has */
 
 /* Loads a ledger into a new successor, at once or in two steps. Returns what load_ledger() returns. */
 int successor_load(int ledger, struct loaded *loaded);
@@ -49,6 +58,8 @@ bool successor_is_killed(void);
  * no work that the successor's never does. Called when the living broker has handled the message.
  */
 void successor_expect_same_effect(void);
+
+struct inherited *successor_inherited(void); /* returns what the successor that is loaded has inherited */
 
 /* Ends the successor, and frees nothing that the living broker has. */
 void successor_end(void);

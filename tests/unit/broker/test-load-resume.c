@@ -12,6 +12,7 @@
 
 #include "successor.h"
 
+#include "broker/registry/mappings.h"
 #include "broker/session/session-end.h"
 
 static int setup(void **state)
@@ -231,6 +232,30 @@ static void test_a_kill_before_a_welcome_is_sent(void **state)
 	EXPECT_SOON(!session_find(&broker, first.welcome.session));
 }
 
+/* ---- keys ---- */
+
+/* What the successor has sealed in the board is opened by the key that the client got from the living broker. */
+static void test_a_handle_of_the_successor_is_opened_by_the_key_of_before(void **state)
+{
+	struct peer peer = join();
+	struct device_handle handle;
+	struct wire_message message = named(WIRE_ACQUIRE, 13, "a"), answer;
+	const struct mapping *mapping;
+	struct seal_terms terms;
+
+	(void)state;
+	make(&peer, "a", 0);
+	moment = KILL_RECEIVED;
+	answer = expect_twice(&peer, &message);
+	mapping = mappings_find(&session_of(&peer)->mappings, answer.grant.mapping);
+	assert_non_null(mapping);
+	terms = board_grant_terms(peer.board.header, peer.session, &answer.grant);
+	assert_int_equal(handle_unseal(&handle, &terms, &peer.board.handles[answer.grant.place], peer.welcome.key),
+			 0);
+	assert_memory_equal(&handle, &mapping->allocation->handle, sizeof handle);
+	take_all_back(&peer);
+}
+
 /* ---- requests that wait ---- */
 
 static void go_on(struct loaded *loaded)
@@ -309,6 +334,7 @@ int main(void)
 					    TEST(test_a_kill_before_the_answer_is_sent),
 					    TEST(test_a_kill_at_what_is_not_answered),
 					    TEST(test_a_kill_before_a_welcome_is_sent),
+					    TEST(test_a_handle_of_the_successor_is_opened_by_the_key_of_before),
 					    TEST(test_a_request_that_waits_waits_on_with_the_time_that_is_left),
 					    TEST(test_a_drain_awaits_the_buffer_that_it_unlinked) };
 

@@ -119,7 +119,6 @@ static void test_a_commit_of_many_parts(void **state)
 	create_many(&peer);
 	expect_equal_successor();
 	loads_at_each_put = true;
-	successor_keep(session_of(&peer));
 	bury(&peer);
 	EXPECT_SOON(!session_find(&broker, peer.session));
 	broker_publish(&broker);
