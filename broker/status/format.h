@@ -46,7 +46,10 @@ struct status_header {
 	uint64_t magic;
 	uint32_t format, counters_count; /* STATUS_FORMAT; number of counters that the broker's version has */
 	struct status_seal seal;         /* covers the seal's own sequence and all fields below */
-	/* pid and start time of the broker's process; start_time: clock ticks since boot, as in /proc/PID/stat */
+	/*
+	 * pid and start time of the broker's process, or of the one that starts brokers (status_set_process());
+	 * start_time: clock ticks since boot, as in /proc/PID/stat
+	 */
 	uint64_t pid, start_time;
 	char     instance[24], device_kind[16]; /* device_kind: name of the device backend */
 	uint64_t updated;      /* when the header was written, in seconds since 1970 */

@@ -89,15 +89,14 @@ int ring_predecessor_open(const char *shm_name)
 	return -1;
 }
 
-static void take(struct ring *ring, const struct mapped_file *file, uint32_t place, const struct status_event *event,
-		 uint64_t newest[EVENT_PARTS])
+/* Returns whether the event is valid, and then moves the positions behind it. */
+static bool count(struct ring *ring, uint32_t place, const struct status_event *event, uint64_t newest[EVENT_PARTS])
 {
 	enum event_part which;
 	struct status_part part;
 
 	if (!status_event_is_good(event, place))
-		return;
-	put(file, place, event, sizeof *event);
+		return false;
 	which = event_rows[event->kind].part;
 	part = status_parts[which];
 	if (event->seal.sequence > newest[which]) {
@@ -106,9 +105,11 @@ static void take(struct ring *ring, const struct mapped_file *file, uint32_t pla
 	}
 	if (event->seal.sequence > ring->events)
 		ring->events = event->seal.sequence;
+	return true;
 }
 
-static void take_all(struct ring *ring, const struct mapped_file *file, int fd)
+/* Moves the positions behind the valid events in the file fd, and copies these to the file *to; NULL: does not copy. */
+static void take_all(struct ring *ring, const struct mapped_file *to, int fd)
 {
 	struct status_event events[CHUNK];
 	uint64_t newest[EVENT_PARTS] = { 0 };
@@ -117,8 +118,15 @@ static void take_all(struct ring *ring, const struct mapped_file *file, int fd)
 		ssize_t got = pread(fd, events, sizeof events, (off_t)(STATUS_RING + first * sizeof *events));
 
 		for (uint32_t i = 0; got > 0 && i < (size_t)got / sizeof *events; i++)
-			take(ring, file, first + i, &events[i], newest);
+			if (count(ring, first + i, &events[i], newest) && to)
+				put(to, first + i, &events[i], sizeof events[i]);
 	}
+}
+
+void ring_go_on(struct ring *ring, const struct mapped_file *file)
+{
+	*ring = (struct ring){ 0 };
+	take_all(ring, NULL, file->fd);
 }
 
 /*

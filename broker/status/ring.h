@@ -4,7 +4,7 @@
  *
  * Adding an event seals it and copies it into the mapping, without a system call. A broker takes over the valid
  * events in the file of a dead broker with the same name and user. Owns the positions of the next events. Reads the
- * broker's own file only to copy its ring into a new file (ring_copy()).
+ * broker's own file only to copy its ring into a new file (ring_copy()), and to go on with a ring (ring_go_on()).
  */
 #ifndef GPUB_STATUS_RING_H
 #define GPUB_STATUS_RING_H
@@ -39,6 +39,12 @@ int ring_predecessor_open(const char *shm_name);
  * the new file are mapped.
  */
 void ring_copy(const struct mapped_file *file, int before);
+
+/*
+ * Goes on with the ring of the file, which this broker has taken over from the one before it. At least
+ * STATUS_HEADER_SIZE bytes of the file are mapped.
+ */
+void ring_go_on(struct ring *ring, const struct mapped_file *file);
 
 /*
  * Takes over the events of a dead broker's status file, fd, into the new file, and closes fd. At least

@@ -522,7 +522,10 @@ void status_start(struct broker *broker)
 		tracked_begin(&status->tracking, &status->device[i], TRACKED_DEVICE);
 	if (status->job_id[0])
 		tracked_begin(&status->tracking, &status->job, TRACKED_JOB);
-	status_owner_serves(broker);
+	/* an owner that has served the broker before this one, too, serves since then */
+	if (!status->owner_now.since || status->owner_now.state != STATUS_OWNER_RUNS ||
+	    status->owner_now.pid != (uint64_t)broker->owner_pid)
+		status_owner_serves(broker);
 	status->retry = evtimer_new(broker->base, on_retry, broker);
 	status->started = true;
 	status_write(broker);

@@ -239,6 +239,107 @@ int status_name_again(const struct status *status)
 	return error ? cannot_be_made_again(status, error) : 0;
 }
 
+/* ---- the header, before status_start() ---- */
+
+static void process_is(struct status *status, pid_t pid)
+{
+	status->header.pid = (uint64_t)pid;
+	status->header.start_time = process_start((uint64_t)pid, NULL);
+}
+
+static void header_begin(struct status *status)
+{
+	status->header = (struct status_header){ .magic = STATUS_MAGIC,
+						 .format = STATUS_FORMAT,
+						 .counters_count = sizeof(struct counters) / sizeof(uint64_t) };
+	process_is(status, getpid());
+}
+
+/*
+ * Writes the header to a new file. It is not sealed, because the broker does not serve yet. The last broker's stays in
+ * its file.
+ */
+static void header_show(struct status *status)
+{
+	if (!status->taken_over)
+		memcpy(status->file.bytes, &status->header, sizeof status->header);
+}
+
+void status_set_process(struct status *status, pid_t pid)
+{
+	process_is(status, pid);
+	header_show(status);
+}
+
+/* ---- the file of the broker before this one ---- */
+
+static int not_taken(int error, const char *why)
+{
+	return error_set(error, "the status file of the last broker cannot be taken over: %s", why);
+}
+
+/* Checks that the descriptor is of a status file with the lock, which this broker can write and describe. */
+static int last_check(struct status *status, int fd)
+{
+	struct status_header header;
+
+	if (fstat(fd, &status->own))
+		return not_taken(-errno, strerror(errno));
+	if (!leftovers_is_own(&status->own) || pread(fd, &header, sizeof header, 0) != sizeof header ||
+	    header.magic != STATUS_MAGIC || header.format != STATUS_FORMAT)
+		return not_taken(-EBADMSG, "it is no status file of this release");
+	return leftovers_lock(fd) ? not_taken(-EBUSY, "another process has its lock") : 0;
+}
+
+/* Copies what `count` bytes at `offset` of the file are, or are to become, if the last write was not finished. */
+static bool last_read(int fd, uint64_t offset, void *bytes, size_t count)
+{
+	struct status_copy copy;
+
+	if (pread(fd, &copy, sizeof copy, STATUS_COPY) == sizeof copy && copy.offset == offset) {
+		memcpy(bytes, copy.bytes, count);
+		return true;
+	}
+	return pread(fd, bytes, count, (off_t)offset) == (ssize_t)count;
+}
+
+/* Goes on with the sequence of writes, and with what is shown of owners. Both are for readers alone. */
+static void last_go_on(struct status *status)
+{
+	union status_record record;
+	struct status_header header;
+
+	if (last_read(status->file.fd, 0, &header, sizeof header) &&
+	    status_is_whole(&header.seal, STATUS_HEADER_SEALED))
+		status->sequence = header.seal.sequence;
+	if (last_read(status->file.fd, STATUS_OFFSET(STATUS_ADDRESS_SLOT), &record, sizeof record) &&
+	    record.type == TRACKED_ADDRESS && record.first.owner.type == TRACKED_OWNER &&
+	    status_is_whole(&record.first.owner.seal, sizeof record.first.owner))
+		status->owner_now = record.first.owner;
+	ring_go_on(&status->ring, &status->file);
+}
+
+int status_reopen(struct status *status, int fd, const char *instance)
+{
+	int error;
+
+	memset(status, 0, sizeof *status);
+	snprintf(status->name, sizeof status->name, STATUS_PREFIX "%s", instance);
+	error = last_check(status, fd);
+	if (error)
+		return error;
+	status->file.fd = fd;
+	status->taken_over = true;
+	error = mapped_file_reserve(&status->file, STATUS_HEADER_SIZE);
+	if (error)
+		return not_taken(error, strerror(-error));
+	header_begin(status);
+	last_go_on(status);
+	return !status_is_named(status);
+}
+
+/* ---- begin and end ---- */
+
 int status_open(struct status *status, char instance[INSTANCE_SIZE])
 {
 	int error, before;
@@ -256,11 +357,7 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 	if (error)
 		return error_set(error, "the status file /dev/shm%s cannot be made: %s", status->name,
 				 strerror(-error));
-	status->header = (struct status_header){ .magic = STATUS_MAGIC,
-						 .format = STATUS_FORMAT,
-						 .counters_count = sizeof(struct counters) / sizeof(uint64_t),
-						 .pid = (uint64_t)getpid(),
-						 .start_time = process_start((uint64_t)getpid(), NULL) };
+	header_begin(status);
 	/* the umask may have removed bits of the mode */
 	error = fchmod(status->file.fd, FILE_MODE) ? -errno : mapped_file_reserve(&status->file, STATUS_HEADER_SIZE);
 	if (error) {
@@ -269,8 +366,7 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 		status_close(status);
 		return error_set(error, "the status file cannot be written: %s", strerror(-error));
 	}
-	/* the header is not sealed yet, because the broker does not serve yet */
-	memcpy(status->file.bytes, &status->header, sizeof status->header);
+	header_show(status);
 	if (before >= 0)
 		ring_inherit(&status->ring, &status->file, before);
 	return 0;
@@ -279,7 +375,7 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE])
 void status_keep_events(struct status *status)
 {
 	status->header.keeps_events = 1;
-	memcpy(status->file.bytes, &status->header, sizeof status->header);
+	header_show(status);
 }
 
 void status_set_job(struct status *status, const char *launcher, const char *id)
@@ -290,8 +386,11 @@ void status_set_job(struct status *status, const char *launcher, const char *id)
 
 void status_close(struct status *status)
 {
-	leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
-	if ((status->started || !status->ring.has_inherited) && status_is_named(status))
+	bool is_shown = status->started || !status->taken_over;
+
+	if (is_shown)
+		leftovers_remove_instance(status->name + strlen(STATUS_PREFIX));
+	if (is_shown && (status->started || !status->ring.has_inherited) && status_is_named(status))
 		shm_unlink(status->name);
 	if (status->retry)
 		event_free(status->retry);

@@ -9,7 +9,8 @@
  * address need a system call: pread(2) of the timeline's page, and getsockname(2). If the file cannot grow, the records
  * stay marked, and the broker tries again ten times a second. ring.c writes the ring of events. Owns the file, and the
  * lock on it that shows that the broker lives. Never uses what the file contains, except to copy the ring to a new
- * file, so that nobody can harm the broker by writing to it (mapped-file.h).
+ * file, and to go on with the ring and what is shown of owners after another broker (status_reopen()), so that nobody
+ * can harm the broker by writing to it (mapped-file.h).
  */
 #ifndef GPUB_STATUS_H
 #define GPUB_STATUS_H
@@ -44,6 +45,7 @@ struct status {
 	/* id that the launcher gave the job; empty: there is no launcher */
 	char            job_id[STATUS_JOB_SIZE];
 	bool            started;    /* status_start() was called */
+	bool            taken_over; /* the file was the last broker's, which has told readers all that is in it */
 	bool            complained; /* the last write failed, and the log says so */
 	struct ring     ring;
 	/* timer, pending for RETRY_MS after the file could not grow; NULL: there was no memory for it */
@@ -58,6 +60,24 @@ struct status {
  * living broker.
  */
 int status_open(struct status *status, char instance[INSTANCE_SIZE]);
+
+/*
+ * Takes over the status file of the broker before this one: `fd`, which is the status's from then on, is a duplicate of
+ * that broker's descriptor, so it has the lock. `instance` is the name that the file had or has. Goes on with its ring
+ * and its counts of owners. Until status_start(), the file stays as it is, so readers see what that broker wrote last.
+ * Returns 0; 1 if the name leads to the file no more, which status_restore() changes later; or a negative errno with the
+ * error message set, and then fd stays the caller's. -EBUSY: another process has the lock. -EBADMSG: it is no status
+ * file of this release.
+ */
+int status_reopen(struct status *status, int fd, const char *instance);
+
+/*
+ * Has the header name another process than this one: one that lives as long as the status file is locked, also while
+ * one broker has ended and the next one has not begun. By that process readers tell whether pids mean the same to them
+ * as to the broker (another pid namespace), whether the broker is stopped by a signal, and whether counters began anew.
+ * Whether the broker lives, they tell by the lock. Called before status_start().
+ */
+void status_set_process(struct status *status, pid_t pid);
 
 /*
  * Notes the launcher and the id of the job that the broker's program belongs to, in printable ASCII. Called before
@@ -124,7 +144,8 @@ void status_keep_events(struct status *status);
 
 /*
  * Removes the status file, and the other files of the instance. Keeps a status file that has taken over a dead broker's
- * events if status_start() was not called, so that the next broker can take them over.
+ * events if status_start() was not called, so that the next broker can take them over. Of a file of status_reopen(),
+ * removes nothing if status_start() was not called.
  */
 void status_close(struct status *status);
 
