@@ -48,16 +48,16 @@ static void header_fill(struct board_header *header, const char *instance, const
  * further writable mappings. No client asks for that seal, because a broker that takes over a board must map it
  * writable. Clients get an open file of their own, because its holders share its flags and offset.
  */
-static int board_make(struct board_owner *owner, const struct board_header *header)
+static int board_make(struct board_owner *owner, size_t size)
 {
 	int error, fd = memfd_create("gpubroker-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return -errno;
-	error = -posix_fallocate(fd, 0, (off_t)header->size);
+	error = -posix_fallocate(fd, 0, (off_t)size);
 	if (error)
 		goto close_fd;
-	owner->header = mmap(NULL, header->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	owner->header = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (owner->header == MAP_FAILED) {
 		error = -errno;
 		goto close_fd;
@@ -69,27 +69,77 @@ static int board_make(struct board_owner *owner, const struct board_header *head
 	if (!error && owner->fd < 0)
 		error = owner->fd;
 	if (error)
-		munmap(owner->header, header->size);
+		munmap(owner->header, size);
 close_fd:
 	close(fd);
 	return error;
 }
 
-int board_create(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
-		 uint32_t handles)
+int board_reserve(struct board_owner *owner, uint32_t buffers, uint32_t handles)
 {
 	char size[SIZE_TEXT_MAX];
 	struct board_header header;
 	int error;
 
-	header_fill(&header, instance, facts, buffers, handles);
-	error = board_make(owner, &header);
+	board_layout(&header, buffers, handles);
+	error = board_make(owner, header.size);
 	if (error)
 		return error_set(error, "the board of %s cannot be made: %s",
 				 size_format(header.size, size), strerror(-error));
+	owner->board.size = header.size;
+	return 0;
+}
+
+static int not_taken(const char *why)
+{
+	return error_set(-EBADMSG, "the board of the last broker cannot be taken over: %s", why);
+}
+
+int board_fill(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
+	       uint32_t handles)
+{
+	struct board_header header;
+
+	header_fill(&header, instance, facts, buffers, handles);
+	if (header.size != owner->board.size)
+		return not_taken("it was made for other numbers of buffers and handle places");
 	*owner->header = header;
 	board_place(&owner->board, owner->header, header.size);
 	return 0;
+}
+
+/* Sets what may differ between two starts of the same devices as it is in the other header. */
+static void forgive(struct board_header *header, const struct board_header *other)
+{
+	memcpy(header->instance_id, other->instance_id, sizeof header->instance_id);
+	header->host_total = other->host_total;
+	for (uint32_t i = 0; i < header->devices; i++)
+		header->device[i].memory = other->device[i].memory;
+}
+
+int board_restore(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
+		  uint32_t handles)
+{
+	struct board_header header;
+
+	header_fill(&header, instance, facts, buffers, handles);
+	if (header.size != owner->board.size)
+		return not_taken("it was made for other numbers of buffers and handle places");
+	if (sodium_is_zero(owner->header->instance_id, sizeof owner->header->instance_id))
+		return not_taken("it has no instance");
+	forgive(&header, owner->header);
+	if (memcmp(&header, owner->header, sizeof header))
+		return not_taken("it is of another instance, or of other devices");
+	board_place(&owner->board, owner->header, header.size);
+	return 0;
+}
+
+int board_create(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
+		 uint32_t handles)
+{
+	int error = board_reserve(owner, buffers, handles);
+
+	return error ? error : board_fill(owner, instance, facts, buffers, handles);
 }
 
 void board_destroy(struct board_owner *owner)

@@ -5,6 +5,12 @@
  * Owns the memfd and its only writable mapping. The memfd is sealed once that mapping exists, so the kernel refuses any
  * other writable mapping, also one through /proc. The broker reads back only the header and the last values of ended
  * timelines.
+ *
+ * Where a process forks brokers one after the other, it makes memory and mapping by board_reserve() before it forks the
+ * first broker. Each broker inherits the mapping, which the seal does not touch. The first one calls board_fill(), and
+ * the later ones board_restore(), so clients read one board while brokers come and go. A broker that begins with nothing
+ * needs memory of its own: serials begin anew, and a client of the last instance must not take its words for those of
+ * its buffers. An owner of devices that is forked from that process unmaps the board (board_destroy()).
  */
 #ifndef GPUB_BOARD_OWNER_H
 #define GPUB_BOARD_OWNER_H
@@ -18,6 +24,26 @@ struct board_owner {
 	struct board_header *header; /* address of the broker's writable mapping, which begins with the header */
 	int                  fd;     /* read-only descriptor of the memfd, which is sent to clients */
 };
+
+/*
+ * Makes the memory of a board, all zeros. Called by the process that forks brokers, which needs nothing else of the
+ * board. Returns 0, or -ENOSPC, -ENOMEM, -EMFILE or -ENFILE with the error message set.
+ */
+int board_reserve(struct board_owner *owner, uint32_t buffers, uint32_t handles);
+
+/*
+ * Enters the header into memory of board_reserve(), which has had no broker. Returns 0, or -EBADMSG with the error
+ * message set: the memory is of another size.
+ */
+int board_fill(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
+	       uint32_t handles);
+
+/*
+ * Takes over the board of a broker that has died: checks that its header is the one that this broker would make, of the
+ * same devices, and keeps header, words, ends and handles. Returns 0, or -EBADMSG with the error message set.
+ */
+int board_restore(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
+		  uint32_t handles);
 
 /*
  * Creates a board with `buffers` words and `handles` handle places, with all of its memory allocated. Enters the

@@ -291,6 +291,108 @@ static void invariant_3_another_user_cannot_reopen_it(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* ---- the next broker ---- */
+
+/* Runs as a broker does that is forked after another one died. Returns its exit status. */
+static int as_broker(int (*run)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(run());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static struct board_owner kept; /* in the process that forks brokers */
+
+static int be_first(void)
+{
+	if (board_fill(&kept, "job", &facts, BUFFERS, HANDLES))
+		return 1;
+	atomic_store(&kept.board.words[7], BOARD_WORD(5, BOARD_LIVE));
+	kept.board.ends[7].how = 3;
+	memset(&kept.board.handles[HANDLES - 1], 0x77, sizeof *kept.board.handles);
+	return 0;
+}
+
+static int be_next(void)
+{
+	if (board_restore(&kept, "job", &facts, BUFFERS, HANDLES))
+		return 1;
+	if (atomic_load(&kept.board.words[7]) != BOARD_WORD(5, BOARD_LIVE) || kept.board.ends[7].how != 3 ||
+	    *(uint8_t *)&kept.board.handles[HANDLES - 1] != 0x77)
+		return 2;
+	atomic_store(&kept.board.words[7], BOARD_WORD(5, BOARD_DRAINING));
+	return 0;
+}
+
+/* The kernel refuses this mapping to anybody, but the inherited one can be written. */
+static int map_anew(void)
+{
+	char path[40];
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", kept.fd);
+	fchmod(kept.fd, 0600);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return 1;
+	return mmap(NULL, kept.board.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED || errno != EPERM;
+}
+
+static void test_the_next_broker_writes_the_same_board(void **state)
+{
+	struct board board;
+	uint8_t id[16];
+
+	(void)state;
+	assert_int_equal(board_reserve(&kept, BUFFERS, HANDLES), 0);
+	assert_int_equal(as_broker(be_first), 0);
+	assert_int_equal(board_map(&board, kept.fd), 0); /* as a client */
+	memcpy(id, board.header->instance_id, sizeof id);
+	assert_true(atomic_load(&board.words[7]) == BOARD_WORD(5, BOARD_LIVE));
+	assert_int_equal(as_broker(map_anew), 0);
+	assert_int_equal(as_broker(be_next), 0);
+	assert_true(atomic_load(&board.words[7]) == BOARD_WORD(5, BOARD_DRAINING));
+	assert_memory_equal(kept.header->instance_id, id, sizeof id);
+	board_unmap(&board);
+	board_destroy(&kept);
+}
+
+#define EXPECT_NOT_TAKEN(field, value)                                                              \
+	do {                                                                                        \
+		struct board_header before = *owner.header;                                         \
+		owner.header->field = (value);                                                      \
+		assert_int_equal(board_restore(&owner, "job", &facts, BUFFERS, HANDLES), -EBADMSG); \
+		*owner.header = before;                                                             \
+	} while (0)
+
+static void test_another_board_is_not_taken_over(void **state)
+{
+	struct board_owner empty;
+
+	(void)state;
+	assert_int_equal(board_restore(&owner, "job", &facts, BUFFERS, HANDLES), 0);
+	assert_int_equal(board_restore(&owner, "other", &facts, BUFFERS, HANDLES), -EBADMSG);
+	assert_int_equal(board_restore(&owner, "job", &facts, 2 * BUFFERS, HANDLES), -EBADMSG);
+	assert_int_equal(board_restore(&owner, "job", &facts, BUFFERS, 2000 * HANDLES), -EBADMSG);
+	EXPECT_NOT_TAKEN(magic, BOARD_MAGIC ^ 1);
+	EXPECT_NOT_TAKEN(devices, 1);
+	EXPECT_NOT_TAKEN(device[1].uuid[3], 1);
+	EXPECT_NOT_TAKEN(device[0].granule, 4096);
+	EXPECT_NOT_TAKEN(buffers, BUFFERS + 1);
+	EXPECT_NOT_TAKEN(words_offset, 0);
+	owner.header->device[0].memory ^= 1; /* a restart of the driver may change it */
+	assert_int_equal(board_restore(&owner, "job", &facts, BUFFERS, HANDLES), 0);
+	assert_int_equal(board_reserve(&empty, BUFFERS, HANDLES), 0);
+	assert_int_equal(board_restore(&empty, "job", &facts, BUFFERS, HANDLES), -EBADMSG);
+	assert_int_equal(board_fill(&empty, "job", &facts, 2 * BUFFERS, HANDLES), -EBADMSG);
+	board_destroy(&empty);
+}
+
 /* ---- hostile servers ---- */
 
 /* A memfd with that header in a file of that size, sealed with those seals. */
@@ -418,6 +520,8 @@ int main(void)
 		ON_BOARD(test_allocated_in_full),
 		ON_BOARD(test_what_clients_get_can_only_be_read),
 		ON_BOARD(test_device_counts),
+		ON_BOARD(test_the_next_broker_writes_the_same_board),
+		ON_BOARD(test_another_board_is_not_taken_over),
 		ON_BOARD(test_client_sees_words_and_handles_change),
 		ON_BOARD(test_the_largest_board_is_mapped_and_unmapped),
 		ON_BOARD(test_devices_are_found_by_uuid),
