@@ -65,11 +65,13 @@ unit_tests = \
 	tests/unit/broker/test-outcomes \
 	tests/unit/broker/test-owner tests/unit/broker/test-owner-brokers tests/unit/broker/test-owner-random \
 	tests/unit/broker/test-pool \
+	tests/unit/broker/test-private-socket \
 	tests/unit/broker/test-process \
 	tests/unit/broker/test-output \
 	tests/unit/broker/test-rates \
 	tests/unit/broker/test-records \
 	tests/unit/broker/test-session-proof \
+	tests/unit/broker/test-socket \
 	tests/unit/broker/test-reclaim \
 	tests/unit/broker/test-refresh \
 	tests/unit/broker/test-resize \
@@ -361,6 +363,8 @@ tests_speed_messages_SOURCES = tests/speed/messages.c tests/speed/crowd.c tests/
 tests_unit_broker_test_snapshot_SOURCES = tests/unit/broker/test-snapshot.c $(session_harness)
 tests_unit_broker_test_accounting_shares_SOURCES = tests/unit/broker/test-accounting-shares.c $(session_harness)
 tests_unit_broker_test_children_SOURCES = tests/unit/broker/test-children.c broker/run/children.c
+tests_unit_broker_test_private_socket_SOURCES = tests/unit/broker/test-private-socket.c broker/run/private-socket.c
+tests_unit_broker_test_socket_SOURCES = tests/unit/broker/test-socket.c broker/daemon/socket.c
 tests_unit_broker_test_output_SOURCES = tests/unit/broker/test-output.c broker/ctl/output.c
 tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.c $(session_harness)
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)

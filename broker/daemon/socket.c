@@ -216,6 +216,36 @@ int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_conf
 	return 0;
 }
 
+int brokerd_socket_identify(const struct brokerd_socket *socket)
+{
+	return socket->file.st_ino ? leftovers_identify(socket->path, &socket->file) : -ENOENT;
+}
+
+static bool is_listening(int fd)
+{
+	int listens = 0;
+	socklen_t size = sizeof listens;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && listens;
+}
+
+int brokerd_socket_adopt(struct brokerd_socket *socket, int fd, int lock, int file)
+{
+	struct brokerd_socket last = { .fd = fd, .lock = lock };
+
+	if (!is_listening(fd))
+		return error_set(-ENOTSOCK, "the socket of the last brokerd cannot be taken over: it does not listen");
+	passed_name(&last);
+	memset(&last.file, 0, sizeof last.file);
+	if (file >= 0 && fstat(file, &last.file))
+		return error_set(-errno, "the socket %s cannot be taken over: %m", last.path);
+	if (lock >= 0 && leftovers_lock(lock))
+		return error_set(-EADDRINUSE, "the socket %s cannot be taken over: another process has its lock",
+				 last.path);
+	*socket = last;
+	return 0;
+}
+
 /* Checks that a passed socket's path leads to it, if it has a file. Only the service manager can make it again. */
 static int passed_check(const struct brokerd_socket *passed)
 {

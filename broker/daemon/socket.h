@@ -30,6 +30,21 @@ struct brokerd_socket {
 int brokerd_socket_open(struct brokerd_socket *socket, const struct brokerd_config *config);
 
 /*
+ * Identifies the socket's file for brokerd_socket_adopt(). Returns a descriptor, which the caller closes; -ENOENT: the
+ * socket has no file, or its path does not lead to that; or another negative errno. Sets no error message.
+ */
+int brokerd_socket_identify(const struct brokerd_socket *socket);
+
+/*
+ * Takes over the socket of a brokerd that has died: fd and lock are duplicates of its descriptors, the socket's from
+ * then on; lock -1: the socket was passed on. file is what brokerd_socket_identify() returned there, and stays the
+ * caller's; -1: the socket has no file. Connections that wait in the socket go on waiting. Makes and removes no file: if
+ * the path does not lead to the socket, brokerd_socket_restore() makes it again. Returns 0, or a negative errno with the
+ * error message set, and then all descriptors stay the caller's.
+ */
+int brokerd_socket_adopt(struct brokerd_socket *socket, int fd, int lock, int file);
+
+/*
  * Checks that the path still leads to the socket, and makes brokerd's own socket again if not, with the configuration's
  * path, group and mode. Returns 0 if the path leads to the socket; 1 if the socket was made again: socket->fd is then
  * the new socket, *former is the former socket, and the caller closes *former; negative errno with the error message if

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "broker/core/names.h"
@@ -40,6 +42,44 @@ int private_socket_make(struct private_socket *socket, const char *name, const c
 		return 0;
 	leftovers_directory_remove(&socket->directory);
 	return socket->fd;
+}
+
+int private_socket_identify(const struct private_socket *socket)
+{
+	return socket->own.st_ino ? leftovers_identify(socket->path, &socket->own) : -ENOENT;
+}
+
+/* Sets the path that the socket was bound to. Returns its last '/', or NULL with the error message set. */
+static char *bound_path(int fd, char *path, size_t size)
+{
+	struct sockaddr_un sun = { 0 };
+	socklen_t length = sizeof sun - 1;
+	char *name;
+
+	if (getsockname(fd, (struct sockaddr *)&sun, &length) || sun.sun_family != AF_UNIX ||
+	    snprintf(path, size, "%s", sun.sun_path) >= (int)size || !(name = strrchr(path, '/'))) {
+		error_set(-ENOTSOCK, "a private socket cannot be taken over: it has no path");
+		return NULL;
+	}
+	return name;
+}
+
+int private_socket_adopt(struct private_socket *socket, const struct private_socket_kept *kept)
+{
+	struct private_socket last = { .fd = kept->fd };
+	char *name = bound_path(kept->fd, last.path, sizeof last.path);
+	int error;
+
+	if (!name)
+		return -ENOTSOCK;
+	if (kept->file >= 0 && fstat(kept->file, &last.own))
+		return error_set(-errno, "the socket %s cannot be taken over: %m", last.path);
+	*name = 0;
+	error = leftovers_directory_adopt(&last.directory, last.path, kept->directory, kept->lock);
+	*name = '/';
+	if (!error)
+		*socket = last;
+	return error;
 }
 
 int private_socket_restore(struct private_socket *socket, int *former)

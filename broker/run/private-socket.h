@@ -30,6 +30,28 @@ struct private_socket {
 int private_socket_make(struct private_socket *socket, const char *name, const char *file);
 
 /*
+ * Identifies the socket's file for private_socket_adopt(). Returns a descriptor, which the caller closes, or a negative
+ * errno without an error message; -ENOENT: the path does not lead to the socket.
+ */
+int private_socket_identify(const struct private_socket *socket);
+
+/* Descriptors of a private socket that outlive the process that made it. */
+struct private_socket_kept {
+	int fd;        /* the listening descriptor */
+	int directory; /* directory.fd */
+	int lock;      /* directory.lock */
+	int file;      /* of private_socket_identify(); -1: the socket has no file */
+};
+
+/*
+ * Takes over the socket of a process that has died. The descriptors are duplicates of that process's, the socket's from
+ * then on, but for `file`, which stays the caller's. Connections that wait in the socket go on waiting. Makes and removes
+ * no file: if a path does not lead to what it should, private_socket_restore() makes that again. Returns 0, or a
+ * negative errno with the error message set, and then all descriptors stay the caller's.
+ */
+int private_socket_adopt(struct private_socket *socket, const struct private_socket_kept *kept);
+
+/*
  * Checks that the path still leads to the socket, and makes the socket again if not. Returns 0 if the path leads to the
  * socket; 1 if the socket was made again: socket->fd is then the new socket at the same path, *former is the former
  * socket, and the caller closes *former; negative errno with the error message if the socket cannot be made again.

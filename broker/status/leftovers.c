@@ -49,6 +49,19 @@ bool leftovers_leads_to(const char *path, const struct stat *own)
 	return !lstat(path, &named) && own->st_dev == named.st_dev && own->st_ino == named.st_ino;
 }
 
+int leftovers_identify(const char *path, const struct stat *own)
+{
+	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (!fstat(fd, &st) && st.st_dev == own->st_dev && st.st_ino == own->st_ino)
+		return fd;
+	close(fd);
+	return -ENOENT;
+}
+
 bool leftovers_still_named(int fd, const char *shm_name)
 {
 	char path[SHM_NAME_SIZE + sizeof SHM_DIR];
@@ -254,6 +267,21 @@ int leftovers_directory_make(struct leftovers_directory *directory, const char *
 	for (int i = 0; error && i < count; i++)
 		error = directory_make_in(directory, parents[i], name);
 	return error;
+}
+
+int leftovers_directory_adopt(struct leftovers_directory *directory, const char *path, int fd, int lock)
+{
+	struct leftovers_directory last = { .fd = fd, .lock = lock };
+
+	if (snprintf(last.path, sizeof last.path, "%s", path) >= (int)sizeof last.path)
+		return error_set(-ENAMETOOLONG, "%s is no socket's directory: its path is too long", path);
+	if (fstat(fd, &last.own) || fstat(lock, &last.own_lock))
+		return error_set(-errno, "the socket's directory %s cannot be taken over: %m", path);
+	if (leftovers_lock(lock))
+		return error_set(-EBUSY, "the socket's directory %s cannot be taken over: another process has its lock",
+				 path);
+	*directory = last;
+	return 0;
 }
 
 /* Returns true if this user owns the directory and only this user can enter it, so that no other user made it. */

@@ -27,6 +27,13 @@ bool leftovers_take(int fd);
 /* Returns true if the path, without following links, refers to the file that `own` describes. */
 bool leftovers_leads_to(const char *path, const struct stat *own);
 
+/*
+ * Opens the file that `own` describes, without following links, so that the descriptor identifies the file and does
+ * nothing else: a later broker gets *own again by fstat(). Returns the descriptor, or a negative errno without an error
+ * message; -ENOENT: the path does not lead to the file.
+ */
+int leftovers_identify(const char *path, const struct stat *own);
+
 /* Returns true if the name of shared memory refers to the open file. */
 bool leftovers_still_named(int fd, const char *shm_name);
 
@@ -63,6 +70,13 @@ struct leftovers_directory {
  * message set.
  */
 int leftovers_directory_make(struct leftovers_directory *directory, const char *name);
+
+/*
+ * Takes over the directory of a process that has died: `path` is its path, `fd` and `lock` are duplicates of its
+ * descriptors, with their locks, which are the directory's from then on. Returns 0, or a negative errno with the error
+ * message set, and then both stay the caller's.
+ */
+int leftovers_directory_adopt(struct leftovers_directory *directory, const char *path, int fd, int lock);
 
 /*
  * Checks that directory and lock still have their names. Returns 0 if they have; 1 if one was removed, and was made
