@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <utlist.h>
 
@@ -22,6 +23,7 @@
 #include "broker/status/status.h"
 #include "common/error.h"
 #include "common/status-file.h"
+#include "common/tables.h"
 #include "device/select.h"
 #include "names.h"
 
@@ -92,22 +94,25 @@ static void retire_named(struct broker *broker)
 	usages_limit(&broker->memory->usages, kept);
 }
 
-static bool ends_with_owner(const struct buffer *buffer)
+static bool ends_with_owner(const struct allocation *allocation)
 {
-	return !export_of(buffer->allocation->slab.kind.exported)->by_descriptor;
+	return allocation_is_made(allocation) && !export_of(allocation->slab.kind.exported)->by_descriptor;
 }
 
-/* Notes for the status file which allocations' memory has ended, and so the buffers in them. */
-static void mark_ended(struct broker *broker)
+/* Notes for the status file that the allocation's memory has ended, and so the buffers in it. */
+static void mark_ended(struct broker *broker, struct allocation *allocation)
+{
+	allocation->ended = true;
+	registry_freeing(broker->registry, allocation);
+}
+
+static void mark_all_ended(struct broker *broker)
 {
 	struct allocation *allocation;
 
-	DL_FOREACH(broker->memory->allocations, allocation) {
-		if (!allocation_is_made(allocation) || export_of(allocation->slab.kind.exported)->by_descriptor)
-			continue;
-		allocation->ended = true;
-		registry_freeing(broker->registry, allocation);
-	}
+	DL_FOREACH(broker->memory->allocations, allocation)
+		if (ends_with_owner(allocation))
+			mark_ended(broker, allocation);
 }
 
 /* Takes the names of the buffers away whose memory has ended. Returns how many. */
@@ -117,7 +122,7 @@ static unsigned orphans_unlink(struct broker *broker)
 	unsigned count = 0;
 
 	HASH_ITER(hh, broker->registry->names, buffer, next) {
-		if (buffer->state != BUFFER_LIVE || !ends_with_owner(buffer))
+		if (buffer->state != BUFFER_LIVE || !buffer->allocation->ended)
 			continue;
 		event_happened(broker, &(struct broker_event){ .kind = EVENT_UNLINK_ORPHAN, .name = buffer->name });
 		manage_unlink(broker, buffer);
@@ -174,6 +179,197 @@ static void adopt_all(struct broker *broker)
 	DL_FOREACH(broker->memory->allocations, allocation)
 		if (allocation->descriptor >= 0)
 			adopt(broker, allocation);
+}
+
+/* ---- an owner that has served the broker before this one ---- */
+
+/* Memory that the owner has, by its number. */
+struct listed_memory {
+	uint64_t       number, size;
+	UT_hash_handle hh;
+};
+
+static void list_forget(struct listed_memory **list)
+{
+	struct listed_memory *memory, *next;
+
+	HASH_ITER(hh, *list, memory, next) {
+		HASH_DELETE(hh, *list, memory);
+		free(memory);
+	}
+}
+
+static void lists_forget(struct devices *devices)
+{
+	for (unsigned device = 0; device < DEVICE_MAX; device++)
+		list_forget(&devices->listed[device]);
+}
+
+static bool list_add(struct listed_memory **list, const struct listed *listed)
+{
+	struct listed_memory *memory = calloc(1, sizeof *memory);
+
+	if (!memory)
+		return false;
+	memory->number = listed->memory;
+	memory->size = listed->size;
+	HASH_ADD(hh, *list, number, sizeof memory->number, memory);
+	if (table_added(memory))
+		return true;
+	free(memory);
+	return false;
+}
+
+/* Takes the memory with the number out of the list. Returns false if the list has no such memory. */
+static bool list_take(struct listed_memory **list, uint64_t number)
+{
+	struct listed_memory *memory;
+
+	HASH_FIND(hh, *list, &number, sizeof number, memory);
+	if (!memory)
+		return false;
+	HASH_DELETE(hh, *list, memory);
+	free(memory);
+	return true;
+}
+
+/* Compares the pooled memory of a device with the owner's list. */
+struct pool_check {
+	struct listed_memory **list;
+	bool                   lacks; /* the owner lacks some of the memory */
+};
+
+static void check_pooled(void *context, struct allocation *allocation)
+{
+	struct pool_check *check = context;
+
+	if (!list_take(check->list, allocation->memory))
+		check->lacks = true;
+}
+
+/*
+ * Takes what the pool has of the device out of the list. Gives all spare memory back if the owner lacks some of it, as
+ * after the end of an owner: the release of memory that an owner lacks succeeds.
+ */
+static void compare_pool(struct broker *broker, unsigned device)
+{
+	struct pool_check check = { .list = &broker->devices->listed[device] };
+	uint64_t kept = broker->memory->usages.limit;
+	struct allocation *allocation;
+
+	DL_FOREACH(broker->pool->leaving, allocation)
+		if (allocation->device == device)
+			list_take(check.list, allocation->memory);
+	pool_each(broker, device, check_pooled, &check);
+	if (!check.lacks)
+		return;
+	usages_limit(&broker->memory->usages, 0);
+	usages_limit(&broker->memory->usages, kept);
+}
+
+/* The owner lacks the memory of an allocation that is not being freed. */
+static void missing(struct broker *broker, struct allocation *allocation)
+{
+	if (allocation->descriptor >= 0) {
+		adopt(broker, allocation);
+	} else if (ends_with_owner(allocation) && !allocation->ended) {
+		memory_make_private(broker->memory, allocation);
+		mark_ended(broker, allocation);
+	}
+}
+
+static void compare_allocations(struct broker *broker, unsigned device)
+{
+	struct listed_memory **list = &broker->devices->listed[device];
+	struct allocation *allocation;
+
+	DL_FOREACH(broker->memory->allocations, allocation)
+		if (allocation->device == device && !list_take(list, allocation->memory) &&
+		    allocation_is_made(allocation) && allocation->state != ALLOCATION_FREEING)
+			missing(broker, allocation);
+}
+
+static void on_unknown_released(struct job *job)
+{
+	struct broker *broker = job->context;
+
+	if (job->outcome.error)
+		pool_device_failed(broker, job, "free", "");
+	pool_wake(broker, job->order.device);
+	broker_changed(broker); /* a stopping broker waited for the answer */
+	free(job);
+}
+
+/* Releases memory that the last broker ordered, and of which the ledger has nothing. */
+static void release_unknown(struct broker *broker, unsigned device, const struct listed_memory *memory)
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	if (!job) {
+		log_say("the broker is out of memory: %llu bytes of device %u are used no more",
+			(unsigned long long)memory->size, device);
+		return;
+	}
+	job->order = (struct order){
+		.kind = ORDER_RELEASE, .device = device, .memory = memory->number, .size = memory->size
+	};
+	job->descriptor = -1;
+	job->done = on_unknown_released;
+	job->context = broker;
+	jobs_submit_first(broker->jobs, job);
+}
+
+static void list_ends(struct broker *broker, unsigned device)
+{
+	struct listed_memory **list = &broker->devices->listed[device], *memory;
+
+	compare_pool(broker, device);
+	compare_allocations(broker, device);
+	for (memory = *list; memory; memory = memory->hh.next)
+		release_unknown(broker, device, memory);
+	list_forget(list);
+	orphans_unlink(broker);
+	broker_changed(broker);
+}
+
+/*
+ * No job waits for what the last broker ordered: what it asked for is ordered anew, and memory that it had ordered and
+ * not noted is in the list, too. Without memory for the list, the owner is replaced as if it had ended.
+ */
+static void on_listed(void *context, unsigned lane, const struct listed *listed)
+{
+	struct broker *broker = context;
+	struct devices *devices = broker->devices;
+
+	if (listed->outcome.descriptor >= 0)
+		close(listed->outcome.descriptor);
+	if (lane >= devices->facts.count)
+		return; /* of the questions */
+	if (listed->kind == LISTED_MEMORY && !list_add(&devices->listed[lane], listed)) {
+		log_say("the broker is out of memory: the owner of the device memory is replaced");
+		devices->unlisted = true;
+		event_active(devices->ends, EV_READ, 0);
+	}
+	if (listed->kind == LISTED_END && !devices->unlisted)
+		list_ends(broker, lane);
+}
+
+int devices_join(struct broker *broker, int sock, uint64_t number, const struct owner_setup *setup)
+{
+	struct devices *devices = broker->devices;
+	int error;
+
+	devices->setup = *setup;
+	error = owner_link_join(&devices->owner, sock, number, &devices->facts);
+	if (error) {
+		owner_link_drop(&devices->owner);
+		return error;
+	}
+	devices->joined = true;
+	devices->unlisted = false;
+	broker->device = device_find(devices->facts.kind);
+	broker->owner_pid = devices->owner.pid;
+	return 0;
 }
 
 /* ---- the next owner ---- */
@@ -401,8 +597,9 @@ static void on_lost(void *context)
 	unsigned lost;
 
 	retire_named(broker);
-	mark_ended(broker);
+	mark_all_ended(broker);
 	lost = orphans_unlink(broker);
+	lists_forget(devices);
 	event_happened(broker, &(struct broker_event){ .kind = EVENT_OWNER_DIED,
 						       .other.pid = (uint32_t)broker->owner_pid,
 						       .detail = lost });
@@ -430,6 +627,8 @@ int devices_serve(struct broker *broker)
 	error = jobs_start(broker->jobs, broker->base, devices->owner.lane, devices->owner.lanes, on_lost, broker);
 	broker->jobs->tracking = broker->tracking;
 	broker->jobs->defers = true;
+	if (!error && devices->joined)
+		jobs_join(broker->jobs, on_listed);
 	if (!error && (error = watch(broker)))
 		jobs_stop(broker->jobs);
 	if (error)
@@ -449,6 +648,7 @@ void devices_serve_end(struct broker *broker)
 		devices->place->kill(&devices->owner);
 	jobs_stop(broker->jobs);
 	events_drop(devices);
+	lists_forget(devices);
 }
 
 /* ---- the names of the host device's memory, which the owner has ---- */

@@ -6,7 +6,12 @@
  * What becomes of memory when its owner ends: memory that came by a descriptor stays as it is, because the broker has a
  * descriptor of it, which the next owner takes over. All other memory ends with its owner: its buffers lose their
  * names, processes that map it read on, and it is gone when they have closed it. Orders wait until the next owner has
- * started, and everything else goes on meanwhile. Owns the owner. The loop never waits for it, but at the start and at
+ * started, and everything else goes on meanwhile.
+ *
+ * A broker that begins after another one has died may join the owner of that one (devices_join()). The owner lists then
+ * what it has, and nothing is ordered of a device before all of the list is compared with the broker's allocations:
+ * memory that no allocation has is released first; memory by a descriptor that the owner lacks is taken over by it; other
+ * memory that it lacks has ended with an owner before it. Owns the owner. The loop never waits for it, but at the start and at
  * the end of the broker.
  */
 #ifndef GPUB_DEVICES_H
@@ -21,6 +26,7 @@
 #include "common/error.h"
 
 struct broker;
+struct listed_memory;
 struct names;
 
 /* All zeros before devices_open(). */
@@ -44,6 +50,9 @@ struct devices {
 	/* called when no other owner is started; NULL: nothing is to be done */
 	void (*when_failed)(void *context);
 	void                     *context;
+	bool                      joined; /* the owner has served another broker, and lists what it has */
+	bool                      unlisted; /* there was no memory for the owner's list */
+	struct listed_memory     *listed[DEVICE_MAX]; /* memory that the owner has listed of each device, until its end */
 	struct names             *names; /* has names checked again after devices_look_at_names() */
 	/* what the owner said of the names of its memory */
 	struct {
@@ -68,6 +77,16 @@ void devices_close(struct broker *broker);
  * message set, and then the owner has ended.
  */
 int devices_start(struct broker *broker, const struct owner_setup *setup);
+
+/*
+ * Joins an owner that lives on after its broker has died, instead of devices_start(). sock: a duplicate of that broker's
+ * end of the owner's socket, owned by this function from now on. number: as in owner_link_join(). The names of its
+ * memory stay. Returns 0, or a negative errno with the error message set; -ECONNRESET: the owner has ended. Then no
+ * owner is joined, and if that one still runs, the caller has it ended before it calls devices_start().
+ * board_restore() compares the devices with those of the broker before. What the ledger has is loaded before the loop
+ * runs, because the loop compares it with the owner's list.
+ */
+int devices_join(struct broker *broker, int sock, uint64_t number, const struct owner_setup *setup);
 
 /* Begins to send jobs, and to start another owner when one ends. Returns 0, or -ENOMEM with the error message set. */
 int devices_serve(struct broker *broker);

@@ -315,15 +315,28 @@ void jobs_blame(struct jobs *jobs, unsigned blame)
 		lane_blame(&jobs->lane[i], blame);
 }
 
+static void put_first(struct jobs *jobs, struct lane *lane, struct job *job)
+{
+	jobs->pending++;
+	job->order.number = ++jobs->numbers;
+	DL_PREPEND(lane->held, &job->item);
+}
+
 void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor)
 {
 	struct lane *lane = lane_of(jobs, &job->order);
 
 	assert((jobs->lost || lane->listing) && job->order.kind == ORDER_ADOPT);
 	job->descriptor = descriptor;
-	jobs->pending++;
-	job->order.number = ++jobs->numbers;
-	DL_PREPEND(lane->held, &job->item);
+	put_first(jobs, lane, job);
+}
+
+void jobs_submit_first(struct jobs *jobs, struct job *job)
+{
+	struct lane *lane = lane_of(jobs, &job->order);
+
+	assert(lane->listing && job->order.kind != ORDER_ADOPT && job->order.kind != ORDER_ALLOCATE);
+	put_first(jobs, lane, job);
 }
 
 void jobs_fail(struct jobs *jobs)

@@ -86,7 +86,7 @@ int jobs_start(struct jobs *jobs, struct event_base *base, const int *socks, uns
  *   LISTED_OUTCOME  what became of an order for which no job waits. The descriptor is the callee's. It is -EMFILE if
  *                   this process had none left for it;
  *   LISTED_END      orders are sent when when_listed() has returned. Until then it may call jobs_adopt(), for memory of
- *                   the device that was not listed.
+ *                   the device that was not listed, and jobs_submit_first().
  * If a job of jobs_submit_again() waits for the outcome, it is done instead. The outcome is acknowledged when
  * when_listed() or done() has returned. If the owner ends first, when_lost() is called, and the rest is not listed.
  */
@@ -130,6 +130,12 @@ int jobs_resume(struct jobs *jobs, const int *socks);
  * called as for other jobs, but if the owner ends before it has answered, or none starts, the job is freed instead.
  */
 void jobs_adopt(struct jobs *jobs, struct job *job, int descriptor);
+
+/*
+ * Submits a job whose order is sent before all others of its lane, whoever's turn it is. Called by when_listed(), for
+ * the RELEASE of memory that the owner has and the broker does not know.
+ */
+void jobs_submit_first(struct jobs *jobs, struct job *job);
 
 /*
  * Notes that the owner has ended, as a lane's end does: reads the answers that it has sent, then calls when_lost().

@@ -249,6 +249,17 @@ void pool_restore(struct broker *broker, struct allocation *allocation)
 		usage_drop(usages, usage);
 }
 
+void pool_each(const struct broker *broker, unsigned device,
+	       void (*visit)(void *context, struct allocation *allocation), void *context)
+{
+	const struct usage *usage;
+	struct spare *spare;
+
+	DL_FOREACH(broker->pool->usages->keeping[device], usage)
+		DL_FOREACH(usage->spares[SPARE_POOLED], spare)
+			visit(context, (struct allocation *)((char *)spare - offsetof(struct allocation, spare)));
+}
+
 struct allocation *pool_take(struct broker *broker, const struct slab_kind *slab, uint64_t span)
 {
 	struct slab_kind kind = kind_of(slab, span);

@@ -95,6 +95,10 @@ void pool_put(struct broker *broker, struct allocation *allocation);
  */
 void pool_restore(struct broker *broker, struct allocation *allocation);
 
+/* Calls visit() for each pooled allocation of the device. visit() takes none out of the pool. */
+void pool_each(const struct broker *broker, unsigned device,
+	       void (*visit)(void *context, struct allocation *allocation), void *context);
+
 /* Calls pool->wake(), because the device has memory again for creates that wait. */
 void pool_wake(struct broker *broker, unsigned device);
 
