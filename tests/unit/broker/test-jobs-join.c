@@ -27,6 +27,7 @@ static struct listed told[32];
 static unsigned told_of[32]; /* the lane of each */
 static unsigned tellings;
 static bool adopts; /* memory that was not listed, at the end of the list */
+static bool releases; /* memory that nobody knows, at the end of the list */
 
 static void listed(void *context, unsigned lane, const struct listed *what)
 {
@@ -35,12 +36,14 @@ static void listed(void *context, unsigned lane, const struct listed *what)
 	told_of[tellings++] = lane;
 	if (what->kind == LISTED_END && lane == 0 && adopts)
 		jobs_adopt(&jobs, job_new(ORDER_ADOPT, 5), STDIN_FILENO);
+	if (what->kind == LISTED_END && lane == 0 && releases)
+		jobs_submit_first(&jobs, job_new(ORDER_RELEASE, 6));
 }
 
 static int setup(void **state)
 {
 	tellings = 0;
-	adopts = false;
+	adopts = releases = false;
 	return lanes_setup(state);
 }
 
@@ -307,6 +310,26 @@ static void test_what_is_not_listed_is_adopted_first(void **state)
 	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
 }
 
+/* Creates that wait can have it then. */
+static void test_what_nobody_knows_is_released_first(void **state)
+{
+	struct order order;
+
+	(void)state;
+	adopts = releases = true;
+	submit(ORDER_ZERO, 5);
+	submit_again(ORDER_ZERO, 40, 5);
+	list_end(0);
+	order = ordered(0, ORDER_RELEASE);
+	assert_int_equal(order.memory, 6);
+	assert_true(order.number > 40);
+	ordered(0, ORDER_ADOPT);
+	ordered(0, ORDER_ZERO);
+	answer(0, order.number);
+	assert_int_equal(done_count, 1);
+	assert_int_equal(last.order.memory, 6);
+}
+
 /* ---- the owner's end, and the broker's ---- */
 
 static void test_an_owner_that_ends_before_its_list_has(void **state)
@@ -465,6 +488,7 @@ int main(void)
 		JOIN(test_a_job_that_comes_late_keeps_its_number),
 		JOIN(test_each_user_has_a_turn_with_old_jobs_too),
 		JOIN(test_what_is_not_listed_is_adopted_first),
+		JOIN(test_what_nobody_knows_is_released_first),
 		JOIN(test_an_owner_that_ends_before_its_list_has),
 		JOIN(test_a_list_ends_with_any_lane),
 		JOIN(test_a_stop_while_the_owner_lists),

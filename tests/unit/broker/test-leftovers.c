@@ -29,7 +29,9 @@
 #include <cmocka.h>
 
 #include "broker/core/broker.h"
+#include "broker/owner/packet.h"
 #include "broker/status/leftovers.h"
+#include "broker/status/status.h"
 #include "common/error.h"
 #include "common/status-file.h"
 
@@ -348,6 +350,86 @@ static void test_what_is_in_a_private_directorys_place_stays(void **state)
 	assert_int_equal(rmdir(directory.path), 0);
 }
 
+/* ---- the gap between two brokers ---- */
+
+enum { STATUS_FD, DIRECTORY_FD, LOCK_FD, MEMORY_FD, KEPT };
+
+static struct status taken; /* over from the broker that died */
+
+/* Makes what a broker makes, sends its descriptors, and waits for its death. The first message is the directory. */
+static void be_broker_of(int keeper)
+{
+	static struct status status_of;
+	struct leftovers_directory directory;
+	int fds[KEPT];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (status_open(&status_of, instance) || leftovers_directory_make(&directory, instance) || mkdir(memory, 0700))
+		_exit(1);
+	fds[STATUS_FD] = status_of.file.fd;
+	fds[DIRECTORY_FD] = directory.fd;
+	fds[LOCK_FD] = directory.lock;
+	fds[MEMORY_FD] = open(memory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (put(inside) || flock(fds[MEMORY_FD], LOCK_EX | LOCK_NB))
+		_exit(2);
+	for (int i = 0; i < KEPT; i++)
+		if (packet_send(keeper, directory.path, sizeof directory.path, fds[i], 0))
+			_exit(3);
+	for (;;)
+		pause();
+}
+
+/* Lets a broker begin and be killed. Stores what is kept of it, and the path of its private directory. */
+static void keep_and_kill(int kept[KEPT], char path[LEFTOVERS_PATH_SIZE])
+{
+	int pair[2], result;
+	pid_t pid;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		be_broker_of(pair[1]);
+	close(pair[1]);
+	for (int i = 0; i < KEPT; i++)
+		assert_int_equal(packet_receive(pair[0], path, LEFTOVERS_PATH_SIZE, &kept[i], 0), 0);
+	close(pair[0]);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &result, 0), pid);
+}
+
+/* As each broker does that starts, whatever its name. */
+static int clean(void)
+{
+	leftovers_remove(NULL);
+	leftovers_remove(instance);
+	leftovers_remove_instance(instance);
+	return 0;
+}
+
+static void test_nothing_is_removed_between_two_brokers(void **state)
+{
+	struct leftovers_directory directory;
+	char path[LEFTOVERS_PATH_SIZE];
+	int kept[KEPT];
+
+	(void)state;
+	keep_and_kill(kept, path);
+	assert_int_equal(as(geteuid(), clean), 0);
+	assert_int_equal(as(geteuid(), be_told_of_a_broker), 0);
+	assert_int_equal(access(inside, F_OK), 0);
+	assert_int_equal(leftovers_directory_adopt(&directory, path, kept[DIRECTORY_FD], kept[LOCK_FD]), 0);
+	assert_int_equal(leftovers_directory_restore(&directory), 0);
+	assert_int_equal(check_directory(&directory), 0);
+	assert_int_equal(status_reopen(&taken, kept[STATUS_FD], instance), 0);
+	/* the next one dies, too, and nothing is kept any more */
+	mapped_file_reset(&taken.file);
+	for (int i = 0; i < KEPT; i++)
+		close(kept[i]);
+	assert_int_equal(as(geteuid(), clean), 0);
+	assert_int_equal(access(path, F_OK) & access(memory, F_OK), -1);
+}
+
 /* ---- who has the status file's name ---- */
 
 static int link_to_nothing(const char *path)
@@ -454,6 +536,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_what_cannot_be_taken_away_is_refused, clear),
 		cmocka_unit_test_teardown(test_the_memory_of_a_living_broker_stays, clear),
 		cmocka_unit_test(test_a_private_directory_is_made_again),
+		cmocka_unit_test_teardown(test_nothing_is_removed_between_two_brokers, clear),
 		cmocka_unit_test(test_what_is_in_a_private_directorys_place_stays),
 		cmocka_unit_test_teardown(test_another_users_file_keeps_nobody_from_beginning, clear),
 		cmocka_unit_test_teardown(test_a_living_brokers_name_is_refused, clear),
