@@ -189,14 +189,18 @@ struct listed_memory {
 	UT_hash_handle hh;
 };
 
+static void list_remove(struct listed_memory **list, struct listed_memory *memory)
+{
+	HASH_DELETE(hh, *list, memory);
+	free(memory);
+}
+
 static void list_forget(struct listed_memory **list)
 {
 	struct listed_memory *memory, *next;
 
-	HASH_ITER(hh, *list, memory, next) {
-		HASH_DELETE(hh, *list, memory);
-		free(memory);
-	}
+	HASH_ITER(hh, *list, memory, next)
+		list_remove(list, memory);
 }
 
 static void lists_forget(struct devices *devices)
@@ -228,8 +232,7 @@ static bool list_take(struct listed_memory **list, uint64_t number)
 	HASH_FIND(hh, *list, &number, sizeof number, memory);
 	if (!memory)
 		return false;
-	HASH_DELETE(hh, *list, memory);
-	free(memory);
+	list_remove(list, memory);
 	return true;
 }
 

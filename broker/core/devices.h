@@ -8,11 +8,11 @@
  * names, processes that map it read on, and it is gone when they have closed it. Orders wait until the next owner has
  * started, and everything else goes on meanwhile.
  *
- * A broker that begins after another one has died may join the owner of that one (devices_join()). The owner lists then
- * what it has, and nothing is ordered of a device before all of the list is compared with the broker's allocations:
- * memory that no allocation has is released first; memory by a descriptor that the owner lacks is taken over by it; other
- * memory that it lacks has ended with an owner before it. Owns the owner. The loop never waits for it, but at the start and at
- * the end of the broker.
+ * A broker that begins after another one has died may join the owner of that one (devices_join()). The owner lists
+ * then what it has, and nothing is ordered of a device before all of the list is compared with the broker's
+ * allocations: memory that no allocation has is released first; memory by a descriptor that the owner lacks is taken
+ * over by it; other memory that it lacks has ended with an owner before it. Owns the owner. The loop never waits for
+ * it, but at the start and at the end of the broker.
  */
 #ifndef GPUB_DEVICES_H
 #define GPUB_DEVICES_H
@@ -52,7 +52,7 @@ struct devices {
 	void                     *context;
 	bool                      joined; /* the owner has served another broker, and lists what it has */
 	bool                      unlisted; /* there was no memory for the owner's list */
-	struct listed_memory     *listed[DEVICE_MAX]; /* memory that the owner has listed of each device, until its end */
+	struct listed_memory     *listed[DEVICE_MAX]; /* memory that the owner lists, by device, until the list ends */
 	struct names             *names; /* has names checked again after devices_look_at_names() */
 	/* what the owner said of the names of its memory */
 	struct {
@@ -79,10 +79,10 @@ void devices_close(struct broker *broker);
 int devices_start(struct broker *broker, const struct owner_setup *setup);
 
 /*
- * Joins an owner that lives on after its broker has died, instead of devices_start(). sock: a duplicate of that broker's
- * end of the owner's socket, owned by this function from now on. number: as in owner_link_join(). The names of its
- * memory stay. Returns 0, or a negative errno with the error message set; -ECONNRESET: the owner has ended. Then no
- * owner is joined, and if that one still runs, the caller has it ended before it calls devices_start().
+ * Joins an owner that lives on after its broker has died, instead of devices_start(). sock: a duplicate of that
+ * broker's end of the owner's socket, owned by this function from now on. number: as in owner_link_join(). The names
+ * of its memory stay. Returns 0, or a negative errno with the error message set; -ECONNRESET: the owner has ended.
+ * Then no owner is joined, and if that one still runs, the caller has it ended before it calls devices_start().
  * board_restore() compares the devices with those of the broker before. What the ledger has is loaded before the loop
  * runs, because the loop compares it with the owner's list.
  */

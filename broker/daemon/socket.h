@@ -38,9 +38,9 @@ int brokerd_socket_identify(const struct brokerd_socket *socket);
 /*
  * Takes over the socket of a brokerd that has died: fd and lock are duplicates of its descriptors, the socket's from
  * then on; lock -1: the socket was passed on. file is what brokerd_socket_identify() returned there, and stays the
- * caller's; -1: the socket has no file. Connections that wait in the socket go on waiting. Makes and removes no file: if
- * the path does not lead to the socket, brokerd_socket_restore() makes it again. Returns 0, or a negative errno with the
- * error message set, and then all descriptors stay the caller's.
+ * caller's; -1: the socket has no file. Connections that wait in the socket go on waiting. Makes and removes no file:
+ * if the path does not lead to the socket, brokerd_socket_restore() makes it again. Returns 0, or a negative errno with
+ * the error message set, and then all descriptors stay the caller's.
  */
 int brokerd_socket_adopt(struct brokerd_socket *socket, int fd, int lock, int file);
 

@@ -6,11 +6,11 @@
  * other writable mapping, also one through /proc. The broker reads back only the header and the last values of ended
  * timelines.
  *
- * Where a process forks brokers one after the other, it makes memory and mapping by board_reserve() before it forks the
- * first broker. Each broker inherits the mapping, which the seal does not touch. The first one calls board_fill(), and
- * the later ones board_restore(), so clients read one board while brokers come and go. A broker that begins with nothing
- * needs memory of its own: serials begin anew, and a client of the last instance must not take its words for those of
- * its buffers. An owner of devices that is forked from that process unmaps the board (board_destroy()).
+ * Where a process forks brokers one after the other, it makes memory and mapping by board_reserve() before it forks
+ * the first broker. Each broker inherits the mapping, which the seal does not touch. The first one calls board_fill(),
+ * and the later ones board_restore(), so clients read one board while brokers come and go. A broker that begins with
+ * nothing needs memory of its own: serials begin anew, and a client of the last instance must not take its words for
+ * those of its buffers. An owner of devices that is forked from that process unmaps the board (board_destroy()).
  */
 #ifndef GPUB_BOARD_OWNER_H
 #define GPUB_BOARD_OWNER_H

@@ -44,10 +44,10 @@ struct private_socket_kept {
 };
 
 /*
- * Takes over the socket of a process that has died. The descriptors are duplicates of that process's, the socket's from
- * then on, but for `file`, which stays the caller's. Connections that wait in the socket go on waiting. Makes and removes
- * no file: if a path does not lead to what it should, private_socket_restore() makes that again. Returns 0, or a
- * negative errno with the error message set, and then all descriptors stay the caller's.
+ * Takes over the socket of a process that has died. The descriptors are duplicates of that process's, the socket's
+ * from then on, but for `file`, which stays the caller's. Connections that wait in the socket go on waiting. Makes and
+ * removes no file: if a path does not lead to what it should, private_socket_restore() makes that again. Returns 0, or
+ * a negative errno with the error message set, and then all descriptors stay the caller's.
  */
 int private_socket_adopt(struct private_socket *socket, const struct private_socket_kept *kept);
 

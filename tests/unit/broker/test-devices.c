@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-devices.c - what the broker does when the owner of the devices ends (core/devices.c): whom it blames, when it
- * starts another one, and when no more. And how the next broker joins an owner: what both have stays, and the rest goes.
+ * starts another one, and when no more. And how the next broker joins an owner: what both have stays, and the rest is
+ * released, adopted or unlinked.
  *
  * tests/integration/owner.sh and owner-kills.sh look at memory and clients meanwhile.
  */
@@ -373,7 +374,7 @@ static void test_other_memory_has_ended_with_its_owner(void **state)
 }
 
 /* What the next broker had pooled is of no use. */
-static void test_a_pool_that_the_owner_lacks_is_given_up(void **state)
+static void test_a_pool_that_the_owner_lacks_is_evicted(void **state)
 {
 	struct peer peer = join();
 	struct allocation *allocation;
@@ -428,7 +429,7 @@ int main(void)
 		WITH_OWNER(test_memory_that_nobody_knows_is_released),
 		WITH_OWNER(test_memory_by_a_descriptor_is_taken_over_again),
 		WITH_OWNER(test_other_memory_has_ended_with_its_owner),
-		WITH_OWNER(test_a_pool_that_the_owner_lacks_is_given_up),
+		WITH_OWNER(test_a_pool_that_the_owner_lacks_is_evicted),
 		WITH_OWNER(test_an_owner_that_has_ended_is_not_joined),
 	};
 
