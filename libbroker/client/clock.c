@@ -26,8 +26,10 @@ int client_remaining_ms(const struct timespec *deadline)
 
 bool client_past(const struct timespec *deadline)
 {
-	struct timespec now = client_deadline(0);
+	struct timespec now;
 
-	return deadline && (now.tv_sec > deadline->tv_sec ||
-			    (now.tv_sec == deadline->tv_sec && now.tv_nsec >= deadline->tv_nsec));
+	if (!deadline)
+		return false;
+	now = client_deadline(0);
+	return now.tv_sec > deadline->tv_sec || (now.tv_sec == deadline->tv_sec && now.tv_nsec >= deadline->tv_nsec);
 }

@@ -221,8 +221,7 @@ void receiver_read_until(struct gpub_client *client, enum wire_type asked,
 
 	do
 		error = error == -EAGAIN ? read_late(client) : read_soon(client, &client->spin[asked]);
-	while (!retire_and_look(client, answered, context) && error != -ECONNRESET &&
-	       !(error && client_past(deadline)));
+	while (!retire_and_look(client, answered, context) && error != -ECONNRESET && !client_past(deadline));
 }
 
 bool receiver_serve(struct gpub_client *client, int timeout_ms)

@@ -35,8 +35,8 @@ void receiver_end(struct gpub_client *client);
 
 /*
  * For the reader: handles messages until answered(), which is called under client->lock with `context`, returns true,
- * the deadline (NULL: none) has passed, or the connection is lost. Looks at the deadline only after a read that found
- * no message, which may take LOOK_US. asked: the type of the request whose answer is awaited.
+ * the deadline (NULL: none) has passed, or the connection is lost. Looks at the deadline after each read, which may
+ * take LOOK_US. asked: the type of the request whose answer is awaited.
  */
 void receiver_read_until(struct gpub_client *client, enum wire_type asked,
 			 bool (*answered)(struct gpub_client *, void *), void *context,
