@@ -15,7 +15,9 @@ broker_libbrokercore_la_SOURCES = \
 	broker/core/load.c broker/core/load.h \
 	broker/core/names.c broker/core/names.h \
 	broker/core/note.c broker/core/note.h \
+	broker/core/owner-of-keeper.c broker/core/owner-of-keeper.h \
 	broker/core/signals.c broker/core/signals.h \
+	broker/core/takeover.c broker/core/takeover.h \
 	broker/daemon/configuration.c broker/daemon/configuration.h \
 	broker/base/context.h \
 	broker/base/config-text.c broker/base/config-text.h \
@@ -155,7 +157,7 @@ broker_broker_run_LDADD = $(broker_libs) $(HWLOC_LIBS)
 
 sbin_PROGRAMS += broker/brokerd
 broker_brokerd_SOURCES = \
-	broker/daemon/brokerd.c \
+	broker/daemon/brokerd.c broker/daemon/service.c broker/daemon/service.h \
 	broker/daemon/options.c broker/daemon/options.h \
 	broker/daemon/reader.c broker/daemon/reader.h \
 	broker/daemon/socket.c broker/daemon/socket.h

@@ -39,7 +39,7 @@ unit_tests = \
 	tests/unit/broker/test-histograms \
 	tests/unit/broker/test-identity \
 	tests/unit/broker/test-inquiry \
-	tests/unit/broker/test-keep tests/unit/broker/test-inherited \
+	tests/unit/broker/test-keep tests/unit/broker/test-inherited tests/unit/broker/test-marks \
 	tests/unit/broker/test-master-key \
 	tests/unit/broker/test-load \
 	tests/unit/broker/test-load-random \
@@ -244,6 +244,7 @@ test_scripts = \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
 	tests/integration/events.sh tests/integration/owner.sh tests/integration/owner-status.sh tests/integration/owner-kills.sh \
+	tests/integration/broker-kills.sh tests/integration/survives.sh \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
@@ -286,7 +287,7 @@ EXTRA_DIST += tests/scale/machines.sh
 suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts) $(scale_scripts)
 test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
-	tests/integration/view-client tests/integration/owner-kills tests/integration/owner-holds \
+	tests/integration/view-client tests/integration/owner-kills tests/integration/owner-holds tests/integration/broker-kills \
 	tests/integration/activate tests/integration/notify-listen tests/integration/denied tests/speed/rounds \
 	tests/speed/messages tests/supervisor
 tests_supervisor_LDADD =
@@ -296,6 +297,11 @@ tests_integration_permuted_LDADD = $(public_libs)
 tests_integration_status_client_LDADD = $(public_libs)
 tests_integration_owner_kills_LDADD = $(public_libs)
 tests_integration_owner_holds_LDADD = $(public_libs)
+tests_integration_broker_kills_SOURCES = tests/integration/broker-kills.c tests/integration/broker-kills.h \
+	tests/integration/broker-kills-arena.c tests/integration/broker-kills-hand.c tests/integration/broker-kills-history.c \
+	tests/integration/broker-kills-note.c tests/integration/broker-kills-offers.c tests/integration/broker-kills-own.c \
+	tests/integration/broker-kills-victim.c
+tests_integration_broker_kills_LDADD = $(public_libs)
 
 # What other-exports.sh runs: broker-run and tests with another table of the kinds of export.
 other_exports_table = tests/integration/other-exports.c
@@ -370,9 +376,11 @@ tests_unit_broker_test_connections_SOURCES = tests/unit/broker/test-connections.
 tests_unit_broker_test_delegation_SOURCES = tests/unit/broker/test-delegation.c $(session_harness)
 tests_unit_broker_test_devices_SOURCES = tests/unit/broker/test-devices.c $(session_harness)
 tests_unit_broker_test_dispatch_SOURCES = tests/unit/broker/test-dispatch.c $(session_harness)
-successor = tests/unit/broker/successor.c tests/unit/broker/successor.h $(session_harness)
+successor = tests/unit/broker/successor.c tests/unit/broker/successor.h \
+	tests/unit/broker/broker-text.c tests/unit/broker/broker-text.h $(session_harness)
 successor_ldflags = $(AM_LDFLAGS) -Wl,--wrap=identity_of_peer
 tests_unit_broker_test_master_key_SOURCES = tests/unit/broker/test-master-key.c
+tests_unit_broker_test_marks_SOURCES = tests/unit/broker/test-marks.c $(session_harness)
 tests_unit_broker_test_keep_SOURCES = tests/unit/broker/test-keep.c $(successor)
 tests_unit_broker_test_keep_LDFLAGS = $(successor_ldflags)
 tests_unit_broker_test_inherited_SOURCES = tests/unit/broker/test-inherited.c $(successor)

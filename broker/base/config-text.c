@@ -195,6 +195,9 @@ int config_text_load(const struct config_file *file, cfg_t *cfg)
 	fclose(stream);
 	if (!error)
 		error = text_parse(cfg, text);
-	free(text);
+	if (!error && file->text)
+		*file->text = text;
+	else
+		free(text);
 	return error;
 }

@@ -22,11 +22,13 @@ struct config_file {
 	const char                  *kind;     /* what error messages call the file: "spec file" */
 	const char                  *manual;   /* end of an error message: "see PAGE(N)" */
 	const struct config_message *messages; /* replacements for files of this kind; ends with an empty entry */
+	char                       **text;     /* where the file's text is stored, for free(3); NULL: nowhere */
 };
 
 /*
  * Parses the file into cfg, whose validate functions get the values. Returns 0, or the first error, with the error
- * message set: -ENOENT if the file does not exist, -EINVAL if it cannot be read or has a mistake, or -ENOMEM.
+ * message set: -ENOENT if the file does not exist, -EINVAL if it cannot be read or has a mistake, or -ENOMEM. Stores
+ * the text, with spaces in place of comments, if it returns 0.
  */
 int config_text_load(const struct config_file *file, cfg_t *cfg);
 

@@ -27,6 +27,7 @@ struct create_queues;
 struct delegation;
 struct device;
 struct devices;
+struct takeover;
 struct discard;
 struct events;
 struct fair_queue;
@@ -49,6 +50,7 @@ struct broker {
 	struct event_base   *base;
 	const struct device *device; /* the kind's table, for its constants: the broker calls no device */
 	struct devices      *devices; /* the process that has them, and what starts another one */
+	struct takeover     *takeover; /* what comes from the broker before this one, and is left to the next */
 	pid_t                owner_pid; /* the process that exports the memory (owner/process.h) */
 	struct board_owner  *board;
 	struct accounting   *accounting;

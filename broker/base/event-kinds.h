@@ -112,7 +112,8 @@ enum event_subject { SUBJECT_NONE, SUBJECT_NAME, SUBJECT_CAUSE };
 	  "%n was unlinked because the process that owned its memory has ended")                                     \
 	X(LEDGER_DAMAGED, "ledger-damaged", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_CAUSE,                            \
 	  "%d records of the broker before this one are damaged: no memory is freed until the processes that were "  \
-	  "connected to it have ended (%e)")
+	  "connected to it have ended (%e)")                                                                         \
+	X(BROKER_REPLACED, "broker-replaced", EVENT_OF_BROKER, LOG_QUIET, 0, SUBJECT_CAUSE, "%e")
 
 enum event_kind {
 #define EVENT_ID(id, name, part, level, lines, subject, text) EVENT_##id,

@@ -16,6 +16,7 @@
 
 #include "broker/base/context.h"
 #include "broker/base/log.h"
+#include "broker/keeper/keeper.h"
 #include "broker/memory/jobs.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
@@ -47,6 +48,7 @@
 #include "common/error.h"
 #include "common/exports.h"
 #include "common/now.h"
+#include "owner-of-keeper.h"
 
 /* Raises the soft limit of open files to the hard limit, because sessions and timelines need descriptors. */
 static void raise_descriptor_limit(void)
@@ -107,9 +109,12 @@ int broker_listen(struct broker *broker, int listener, int former)
 static int look_at_status(void *context, char text[EVENT_TEXT_MAX])
 {
 	struct broker *broker = context;
+	int result = status_restore(broker);
 
 	snprintf(text, EVENT_TEXT_MAX, SHM_DIR "%s", broker->status->name);
-	return status_restore(broker);
+	if (result > 0)
+		takeover_put(broker, KEPT_STATUS, broker->status->file.fd);
+	return result;
 }
 
 void broker_config_init(struct broker_config *config)
@@ -117,7 +122,6 @@ void broker_config_init(struct broker_config *config)
 	memset(config, 0, sizeof *config);
 	strcpy(config->device, "auto");
 	config->owner = &owner_process;
-	config->master_fd = -1;
 	config->buffers = BROKER_BUFFERS;
 	config->handles = BROKER_HANDLES;
 	quota_init(&config->quotas.fallback);
@@ -173,6 +177,7 @@ void broker_join(struct broker *broker, struct core *core)
 				   .core = core,
 				   .creators = &core->config.creators,
 				   .devices = &core->devices,
+				   .takeover = &core->takeover,
 				   .board = &core->board,
 				   .accounting = &core->accounting,
 				   .memory = &core->memory,
@@ -204,11 +209,19 @@ static void tell_of_predecessor(struct broker *broker)
 
 /* ---- the parts, in the order in which they begin ---- */
 
+static int keeper_begin(struct broker *broker)
+{
+	return takeover_begin(broker, broker->config->keeper);
+}
+
 /* Begins first: owners are forked from a process that has no keys, clients or threads. */
-static int owners_begin(struct broker *broker)
+static int place_begin(struct broker *broker)
 {
 	broker->devices->names = &broker->core->names;
-	return devices_open(broker, broker->config->owner);
+	struct takeover *takeover = broker->takeover;
+
+	return takeover->from ? devices_open(broker, &owner_of_keeper, &takeover->line, takeover->from->owner.pid) :
+				devices_open(broker, broker->config->owner, NULL, false);
 }
 
 static int device_start(struct broker *broker)
@@ -217,7 +230,7 @@ static int device_start(struct broker *broker)
 
 	strcpy(setup.device, broker->config->device);
 	strcpy(setup.instance, broker->config->instance);
-	return devices_start(broker, &setup);
+	return takeover_devices(broker, &setup);
 }
 
 static int accounting_begin(struct broker *broker)
@@ -232,9 +245,28 @@ static void accounting_end(struct broker *broker)
 	accounting_deinit(broker->accounting);
 }
 
+/* Has the next broker derive the same keys. */
+static int master_put(struct broker *broker)
+{
+	int fd = master_key_share(&broker->core->master);
+
+	if (fd < 0)
+		return fd;
+	takeover_put(broker, KEPT_MASTER, fd);
+	close(fd);
+	return 0;
+}
+
 static int master_begin(struct broker *broker)
 {
-	return master_key_init(&broker->core->master, broker->config->master_fd);
+	struct master_key *master = &broker->core->master;
+	int fd = takeover_take(broker, KEPT_MASTER), error = master_key_init(master, fd);
+
+	if (fd >= 0)
+		close(fd);
+	else if (!error && broker->config->keeper)
+		error = master_put(broker);
+	return error;
 }
 
 static void master_end(struct broker *broker)
@@ -252,13 +284,49 @@ static void tickets_end(struct broker *broker)
 	delegation_deinit(broker->delegation);
 }
 
+#define LOCK_TRIES 10000 /* of 1 ms each: until processes that end have let go of the lock of a status file */
+
+/*
+ * Makes the status file. If another user's file has the name, status_open() changes the broker's name. Brokers of the
+ * same keeper that have left nothing else may have left a file, which is locked until their processes are gone.
+ */
+static int status_make(struct broker *broker)
+{
+	const struct keeper_end *keeper = broker->config->keeper;
+	unsigned tries = keeper && keeper->number > 1 ? LOCK_TRIES : 0;
+	int error;
+
+	while ((error = status_open(broker->status, broker->core->config.instance)) == -EEXIST && tries--) {
+		poll(NULL, 0, 1);
+		leftovers_remove(broker->core->config.instance);
+	}
+	if (!error)
+		takeover_put(broker, KEPT_STATUS, broker->status->file.fd);
+	return error;
+}
+
+/* Takes over the status file of the broker before this one, or makes one. */
+static int status_get(struct broker *broker)
+{
+	int fd = takeover_take(broker, KEPT_STATUS), error;
+
+	if (fd < 0)
+		return status_make(broker);
+	strcpy(broker->core->config.instance, broker->config->board.header->instance);
+	error = status_reopen(broker->status, fd, broker->core->config.instance);
+	if (error < 0)
+		close(fd);
+	return error < 0 ? error : 0;
+}
+
 static int status_begin(struct broker *broker)
 {
-	/* if another user's file has the name, status_open() changes the broker's name */
-	int error = status_open(broker->status, broker->core->config.instance);
+	int error = status_get(broker);
 
 	if (error)
 		return error;
+	if (broker->config->keeper)
+		status_set_process(broker->status, getppid());
 	if (broker->config->keeps_events)
 		status_keep_events(broker->status);
 	status_set_job(broker->status, broker->config->launcher, broker->config->job_id);
@@ -276,8 +344,15 @@ static void status_end(struct broker *broker)
 
 static int board_begin(struct broker *broker)
 {
-	return board_create(broker->board, broker->config->instance, &broker->devices->facts, broker->config->buffers,
-			    broker->config->handles);
+	const struct broker_config *config = broker->config;
+	const struct owner_facts *facts = &broker->devices->facts;
+
+	if (!config->keeper)
+		return board_create(broker->board, config->instance, facts, config->buffers, config->handles);
+	*broker->board = config->board;
+	return broker->takeover->goes_on ?
+		       board_restore(broker->board, config->instance, facts, config->buffers, config->handles) :
+		       board_fill(broker->board, config->instance, facts, config->buffers, config->handles);
 }
 
 static void board_end(struct broker *broker)
@@ -428,7 +503,8 @@ static const struct part {
 	int (*begin)(struct broker *broker); /* returns 0 or a negative errno with the error message set */
 	void (*end)(struct broker *broker);
 } parts[] = { /* in the order in which begin() is called; end() is called in reverse order; NULL: nothing to do */
-	{ owners_begin, devices_close },
+	{ keeper_begin, takeover_end },
+	{ place_begin, devices_close },
 	{ accounting_begin, accounting_end },
 	{ master_begin, master_end },
 	{ tickets_begin, tickets_end },
@@ -450,6 +526,7 @@ static const struct part {
 	{ listener_begin, listener_end },
 	{ names_watched, names_unwatched },
 	{ timers_begin, timers_end },
+	{ takeover_go_on, takeover_stop },
 };
 
 #define PARTS (sizeof parts / sizeof *parts)
@@ -474,21 +551,48 @@ static int config_check(const struct broker_config *config)
 }
 
 /*
- * Makes all changes visible: first in the status file, then to clients in the board and in the pages of timelines, and
- * to the owner by orders. So nothing leaves this process before the broker has noted why.
+ * Makes all changes visible: first in the status file, then to the next broker in the ledger, then to clients in the
+ * board and in the pages of timelines, and to the owner by orders. So nothing leaves this process before the broker has
+ * noted why.
  */
 static void publish(struct broker *broker)
 {
 	status_write(broker);
+	takeover_note(broker);
 	marks_publish(broker->marks);
 	registry_store_words(broker->registry);
 	jobs_send(broker->jobs);
+}
+
+/* Begins all parts up to the first one that fails, and stores how many have begun. */
+static int parts_begin(struct broker *broker, size_t *begun)
+{
+	int error = 0;
+
+	for (*begun = 0; *begun < PARTS && !error; *begun += !error)
+		error = parts[*begun].begin ? parts[*begun].begin(broker) : 0;
+	return error;
+}
+
+/*
+ * Begins a broker that is not the first one. A failure is a crash, because an exit would be the program's, and an end
+ * of the parts that of the owner: the keeper tries again, and in the end with nothing.
+ */
+static int next_begin(struct broker *broker)
+{
+	size_t begun;
+
+	if (!parts_begin(broker, &begun))
+		return 0;
+	log_say("the next broker does not start: %s", error_text());
+	abort();
 }
 
 int broker_init(struct broker *broker, struct core *core, const struct broker_config *config, struct event_base *base,
 		int listener)
 {
 	int error = config_check(config);
+	size_t begun;
 
 	if (error)
 		return error;
@@ -502,15 +606,14 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->snapshot = snapshot_begin;
 	raise_descriptor_limit();
 	tables_init();
-	for (size_t i = 0; i < PARTS; i++) {
-		error = parts[i].begin ? parts[i].begin(broker) : 0;
-		if (error) {
-			parts_end(broker, i);
-			return error;
-		}
-	}
-	tell_of_predecessor(broker);
-	return 0;
+	if (config->keeper && config->keeper->number > 1)
+		return next_begin(broker);
+	error = parts_begin(broker, &begun);
+	if (error)
+		parts_end(broker, begun);
+	else
+		tell_of_predecessor(broker);
+	return error;
 }
 
 int broker_deinit(struct broker *broker)
@@ -542,8 +645,10 @@ static void follow_changes(struct broker *broker)
 
 void broker_pass(struct broker *broker, bool wait)
 {
-	bool more = sessions_serve(broker);
+	bool more;
 
+	takeover_mark(broker);
+	more = sessions_serve(broker);
 	more |= notices_more(broker->registry);
 	more |= waking_more(broker);
 	more |= inquiry_more(broker);

@@ -33,6 +33,7 @@
 #include "broker/base/events.h"
 #include "broker/base/master-key.h"
 #include "broker/core/names.h"
+#include "broker/core/takeover.h"
 #include "broker/memory/memory.h"
 #include "broker/memory/pool.h"
 #include "broker/registry/registry.h"
@@ -61,8 +62,9 @@ struct broker_config {
 	unsigned     poll_us;        /* microseconds after a message during which the loop polls instead of sleeping */
 	struct access_list creators; /* users that may create buffers */
 	struct quotas      quotas;
-	int                master_fd; /* descriptor of the master key (base/master-key.h); -1: a random one is made */
 	const struct owner_place *owner; /* where the owner of the devices runs: owner_process, but in unit tests */
+	struct keeper_end *keeper; /* what this broker's keeper has given; NULL: there is none (takeover.h) */
+	struct board_owner board;  /* of board_reserve(); valid if there is a keeper */
 };
 
 /* Sets the defaults: all users may create buffers, with quota_init()'s quotas, on "auto"; no spare memory is kept. */
@@ -100,6 +102,7 @@ struct core {
 	struct inquiry       inquiry;
 	struct status        status;
 	struct events        events;
+	struct takeover      takeover;
 	struct names         names; /* names in the file system that are made again when somebody removes them */
 	/* broker_quit() was called, so broker_loop() returns; event_base_loopexit() would need memory for that */
 	bool                 over;

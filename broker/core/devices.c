@@ -37,9 +37,10 @@
 
 /* ---- the first owner ---- */
 
-int devices_open(struct broker *broker, const struct owner_place *place)
+int devices_open(struct broker *broker, const struct owner_place *place, struct line *line, bool runs)
 {
 	broker->devices->place = place;
+	broker->devices->owner = (struct owner_link){ .line = line, .runs = runs, .parent = -1, .sock = -1 };
 	return place->open(&broker->devices->owner);
 }
 
@@ -373,6 +374,17 @@ int devices_join(struct broker *broker, int sock, uint64_t number, const struct 
 	broker->device = device_find(devices->facts.kind);
 	broker->owner_pid = devices->owner.pid;
 	return 0;
+}
+
+int devices_start_empty(struct broker *broker, uint64_t number, const struct owner_setup *setup)
+{
+	int error = devices_start(broker, setup);
+
+	if (error)
+		return error;
+	/* from here on without an owner after a failure, as devices_join() leaves it */
+	owner_link_close_lanes(&broker->devices->owner);
+	return devices_join(broker, broker->devices->owner.sock, number, setup);
 }
 
 /* ---- the next owner ---- */

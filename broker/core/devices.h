@@ -26,6 +26,7 @@
 #include "common/error.h"
 
 struct broker;
+struct line;
 struct listed_memory;
 struct names;
 
@@ -64,10 +65,10 @@ struct devices {
 };
 
 /*
- * Prepares the place where owners run. Called before this process has keys, clients or threads. Returns 0 or a negative
- * errno with the error message set.
+ * Prepares the place where owners run. Called before this process has keys, clients or threads. line, runs: for
+ * owner_link.line and .runs. Returns 0 or a negative errno with the error message set.
  */
-int devices_open(struct broker *broker, const struct owner_place *place);
+int devices_open(struct broker *broker, const struct owner_place *place, struct line *line, bool runs);
 
 /* Undoes devices_open(). */
 void devices_close(struct broker *broker);
@@ -87,6 +88,12 @@ int devices_start(struct broker *broker, const struct owner_setup *setup);
  * runs, because the loop compares it with the owner's list.
  */
 int devices_join(struct broker *broker, int sock, uint64_t number, const struct owner_setup *setup);
+
+/*
+ * Instead of devices_join() if that owner has ended: starts one as devices_start() does, and joins it as that broker's,
+ * so that it takes over the memory that is left. number: as in owner_link_join(). Returns as devices_start().
+ */
+int devices_start_empty(struct broker *broker, uint64_t number, const struct owner_setup *setup);
 
 /* Begins to send jobs, and to start another owner when one ends. Returns 0, or -ENOMEM with the error message set. */
 int devices_serve(struct broker *broker);

@@ -36,7 +36,15 @@ enum kept_kind {
 	KEPT_MEMORY = 3, /* of the memory with the number (owner/order.h) */
 	KEPT_PAGE = 4,   /* of the timeline of the buffer with that first serial: the broker's writable one */
 	KEPT_FENCE = 5,  /* a pipe by which the broker learns that DROPs are carried out (keep_fence()) */
-	KEPT_MASTER = 6  /* the master key (base/master-key.h); number 1 */
+	/* those of which there is one, with number 1 */
+	KEPT_MASTER = 6, /* the master key (base/master-key.h) */
+	KEPT_STATUS = 7, /* the status file, with its lock */
+	KEPT_OWNER = 8,  /* the broker's end of the owner's socket */
+	KEPT_LEDGER = 9, /* the ledger */
+	KEPT_CONFIG = 10, /* a copy of the configuration file that was read last */
+	KEPT_LISTENER = 11, /* brokerd's socket, its lock and its file, if brokerd has made it again */
+	KEPT_LISTENER_LOCK = 12,
+	KEPT_LISTENER_FILE = 13
 };
 
 /* Returns the key under which the keeper has the descriptor; 0: no object has such a number. */

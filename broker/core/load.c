@@ -647,28 +647,32 @@ static void load_all(struct load *load)
 		registry_trust(load->broker->registry);
 }
 
+/* The next broker has to find the packet in this broker's ledger, should this one die before it has handled it. */
 static void copy_hand(struct load *load, const struct ledger_view *view)
 {
 	const struct records *records = &load->records[NOTE_HAND];
+	struct sessions *sessions = load->broker->sessions;
 	struct hand_record record = { 0 };
 
-	memcpy(&load->loaded->hand, ledger_view_hand(view), sizeof load->loaded->hand);
+	memcpy(sessions->hand, ledger_view_hand(view), sizeof *sessions->hand);
 	if (records->count)
 		ledger_copy(&records->at[0], &record, sizeof record);
-	load->loaded->done = record.number == load->loaded->hand.number ? (unsigned)record.done : 0;
+	sessions->done = record.number == sessions->hand->number ? (unsigned)record.done : 0;
 }
 
-int load_resume(struct broker *broker, const struct loaded *loaded)
+int load_resume(struct broker *broker, bool crashed)
 {
 	int error;
 
+	if (crashed)
+		sessions_blame(broker);
 	broker_publish(broker);
 	sessions_send(broker);
 	error = sessions_resume_pending(broker);
 	if (error)
 		return error;
 	sessions_send(broker);
-	sessions_resume_hand(broker, &loaded->hand, loaded->done);
+	sessions_resume_hand(broker);
 	sessions_resume_ends(broker);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #ifndef GPUB_LOAD_H
 #define GPUB_LOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/session/session.h"
@@ -32,8 +33,6 @@ struct loaded {
 	unsigned objects;
 	unsigned left_out; /* records of objects that were ending */
 	unsigned damaged;  /* records that no object can have, and slots that were neither free nor whole */
-	struct hand hand;  /* the packet that was in hand */
-	unsigned    done;  /* number of its messages that were handled */
 };
 
 /*
@@ -45,9 +44,10 @@ int load_ledger(struct broker *broker, int fd, const struct kept_descriptors *ke
 
 /*
  * Goes on where the broker before this one was: publishes and notes what was loaded, sends the answers that were owed,
- * handles the requests again that were accepted and not answered, and then those of the packet in hand. Returns 0, or
- * -ENOMEM with the error message set, and then the broker must end.
+ * handles the requests again that were accepted and not answered, and then those of the packet in hand. crashed: that
+ * broker has crashed; who sent a message that two brokers crashed at is disconnected. Returns 0, or -ENOMEM with the
+ * error message set, and then the broker must end.
  */
-int load_resume(struct broker *broker, const struct loaded *loaded);
+int load_resume(struct broker *broker, bool crashed);
 
 #endif

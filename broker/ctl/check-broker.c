@@ -67,7 +67,7 @@ static void say_broker(const struct shown *shown)
 	if (shown->state == SHOWN_DEAD)
 		return;
 	if (is_stopped)
-		snprintf(remedy, sizeof remedy, "kill -CONT %llu", (unsigned long long)shown->header.pid);
+		snprintf(remedy, sizeof remedy, "kill -CONT %llu", (unsigned long long)shown_process(shown));
 	else
 		snprintf(remedy, sizeof remedy, "if it is the one that is meant: export GPUBROKER=%s", shown->instance);
 	warn(remedy, "there is a broker '%s' of uid %u, pid %llu, at %s%s", shown->instance, shown->owner,

@@ -208,6 +208,7 @@ void brokerd_config_free(struct brokerd_config *config)
 {
 	if (!config)
 		return;
+	free(config->text);
 	free(config->quotas);
 	free(config->users.ids);
 	free(config->groups.ids);
@@ -413,9 +414,9 @@ static void section_fill(cfg_opt_t options[SECTION_MAX], const char *section)
 	*options = (cfg_opt_t)CFG_END();
 }
 
-static int config_load(const char *path)
+static int config_load(const char *path, char **text)
 {
-	const struct config_file file = { path, "configuration", MANUAL, messages };
+	const struct config_file file = { path, "configuration", MANUAL, messages, text };
 	cfg_opt_t board[SECTION_MAX], creators[SECTION_MAX], quota[SECTION_MAX], own[SECTION_MAX];
 	cfg_opt_t sections[] = { CFG_SEC("board", board, CFGF_NONE), CFG_SEC("creators", creators, CFGF_NONE),
 				 CFG_SEC("quota", quota, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES), CFG_END() };
@@ -453,7 +454,7 @@ int brokerd_config_read(struct brokerd_config **result, const char *path)
 	quota_clear(&filling.quota);
 	quota_clear(&filling.fallback);
 	if (path)
-		error = config_load(path);
+		error = config_load(path, &config->text);
 	if (error) {
 		brokerd_config_free(config);
 		return error;

@@ -31,6 +31,7 @@ struct brokerd_config {
 	unsigned             drain_seconds;
 	enum log_level       log;
 	struct broker_config broker; /* configuration of the broker; its quotas and creators point to the lists below */
+	char                *text;   /* of the file; NULL: there is none */
 	struct user_quota   *quotas;
 	struct id_list       users;  /* users who may create buffers */
 	struct id_list       groups; /* groups whose members may create buffers */

@@ -261,6 +261,17 @@ static void kept_discard(struct keeper *keeper)
 		discard_watch(keeper, pid);
 }
 
+static int cold_prepare(struct keeper *keeper)
+{
+	int error = keeper->program.cold ? keeper->program.cold(keeper->program.context) : 0;
+
+	if (error) {
+		log_line("%s; it is tried again", error_text());
+		wait_for(keeper, AGAIN_MS);
+	}
+	return error;
+}
+
 /* Starts the next broker. Before a cold start the owner is ended, and nothing is kept. */
 static void start_next(struct keeper *keeper)
 {
@@ -270,7 +281,8 @@ static void start_next(struct keeper *keeper)
 	}
 	if (keeper->cold)
 		kept_discard(keeper);
-	broker_start(keeper);
+	if (!keeper->cold || !cold_prepare(keeper))
+		broker_start(keeper);
 }
 
 /* The broker's loop runs no more. What it has sent is carried out, and then it is decided what follows. */
@@ -338,12 +350,16 @@ static void on_exit_of(void *context, int status)
 	} else
 		DL_DELETE(keeper->dying, broker);
 	free(broker);
+	if (keeper->program.reaps)
+		keeper_reap_others(keeper);
 }
 
 static void on_owner_end(void *context)
 {
 	struct keeper *keeper = context;
 
+	if (keeper->program.reaps)
+		keeper_reap_others(keeper);
 	tell_owner_status(keeper);
 	if (keeper->ending)
 		end_if_idle(keeper);
@@ -381,7 +397,8 @@ static _Noreturn void broker_main(struct keeper *keeper, int sock, pid_t parent,
 					.marks = &keeper->shared->marks,
 					.last = keeper->policy.how,
 					.cold = keeper->cold,
-					.lost = keeper->counts.lost,
+					.counts = keeper->counts,
+					.death_ns = keeper->death_ns,
 					.owner = { .pid = keeper->owners.child.pid,
 						   .number = keeper->owners.number,
 						   .status = keeper->owners.status } };
@@ -480,6 +497,16 @@ static void broker_start(struct keeper *keeper)
 
 /* ---- the keeper ---- */
 
+/* In a forked owner. */
+static void leave_as_owner(void *context)
+{
+	const struct keeper *keeper = context;
+
+	munmap(keeper->shared, sizeof *keeper->shared);
+	if (keeper->program.owner)
+		keeper->program.owner(keeper->program.context);
+}
+
 static void on_later(evutil_socket_t fd, short what, void *argument)
 {
 	struct keeper *keeper = argument;
@@ -535,9 +562,8 @@ int keeper_init(struct keeper *keeper, struct event_base *base, const struct kee
 	error = keeper->later ? watches_init(keeper) : error_set(-ENOMEM, "the keeper is out of memory");
 	keeper->owners = (struct owners){ .base = base,
 					  .ended = on_owner_end,
-					  .context = keeper,
-					  .shared = keeper->shared,
-					  .shared_size = sizeof *keeper->shared };
+					  .leave = leave_as_owner,
+					  .context = keeper };
 	if (!error)
 		error = broker_try(keeper);
 	if (error)
@@ -545,6 +571,34 @@ int keeper_init(struct keeper *keeper, struct event_base *base, const struct kee
 	else
 		log_serving(true);
 	return error;
+}
+
+void keeper_signal(const struct keeper *keeper, int signal)
+{
+	if (keeper->broker)
+		kill(keeper->broker->pid, signal);
+}
+
+static bool is_own(const struct keeper *keeper, pid_t pid)
+{
+	const struct keeper_broker *dying;
+
+	DL_FOREACH(keeper->dying, dying)
+		if (dying->child.pid == pid)
+			return true;
+	return pid == keeper->owners.child.pid || (keeper->broker && pid == keeper->broker->child.pid);
+}
+
+/* A child of the keeper's own is reaped through the loop, and its end calls this again. */
+void keeper_reap_others(const struct keeper *keeper)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) && info.si_pid &&
+	       !is_own(keeper, info.si_pid)) {
+		waitpid(info.si_pid, NULL, WNOHANG);
+		info.si_pid = 0;
+	}
 }
 
 void keeper_stop(struct keeper *keeper)

@@ -26,6 +26,15 @@
 #include "policy.h"
 #include "watchdog.h"
 
+struct keeper_counts {
+	unsigned restarts;      /* number of brokers after the first */
+	unsigned cold_starts;
+	unsigned packets;       /* number of brokers that were ended because of what they sent */
+	unsigned hung;          /* number of brokers that the watchdog ended */
+	unsigned lost;          /* number of PUTs that had no effect, for want of memory or descriptors */
+	uint64_t last_pause_us; /* between the notice of a broker's death and the next READY; 0: none yet */
+};
+
 /* What a broker begins with. The line is the broker's, and closed at its end; all else belongs to the keeper's copy. */
 struct keeper_end {
 	int                    line;   /* for line_open() */
@@ -34,7 +43,8 @@ struct keeper_end {
 	struct watchdog_marks *marks;  /* of the loop */
 	enum policy_how        last;   /* how the last broker ended */
 	bool                   cold;   /* the program has had brokers, and this one begins with nothing */
-	unsigned               lost;   /* number of descriptors that could not be kept (struct keeper_counts) */
+	struct keeper_counts   counts; /* of the keeper until now */
+	uint64_t               death_ns; /* CLOCK_MONOTONIC when the last broker's end was noticed; 0: there was none */
 	struct {
 		pid_t    pid;    /* 0: none runs */
 		unsigned number; /* number of owners that have begun; 0: there was none, and status is not valid */
@@ -53,10 +63,18 @@ struct keeper_program {
 	 */
 	int (*broker)(void *context, struct keeper_end *end);
 	/*
+	 * Called before the fork of a broker that begins with nothing, but the first one: makes what it needs. Returns
+	 * 0, or a negative errno with the error message set, and then it is called again. NULL: needs nothing.
+	 */
+	int (*cold)(void *context);
+	/* Called in the process of a forked owner: lets go of memory that no owner may have. NULL: there is none. */
+	void (*owner)(void *context);
+	/*
 	 * Called through the loop when broker and owner have ended and no other one will start: with the status with
 	 * which the program is to exit.
 	 */
 	void (*ended)(void *context, int status);
+	bool     reaps;   /* keeper_reap_others() is called, also when a child of the keeper has ended */
 	void    *context;
 	unsigned look_ms; /* of the watchdog: 0 is WATCHDOG_LOOK_MS */
 	unsigned looks;   /* of the watchdog: 0 is WATCHDOG_LOOKS */
@@ -66,15 +84,6 @@ struct keeper_program {
 struct keeper_shared {
 	pthread_mutex_t       alive;
 	struct watchdog_marks marks;
-};
-
-struct keeper_counts {
-	unsigned restarts;      /* number of brokers after the first */
-	unsigned cold_starts;
-	unsigned packets;       /* number of brokers that were ended because of what they sent */
-	unsigned hung;          /* number of brokers that the watchdog ended */
-	unsigned lost;          /* number of PUTs that had no effect, for want of memory or descriptors */
-	uint64_t last_pause_us; /* between the notice of a broker's death and the next READY; 0: none yet */
 };
 
 struct keeper_broker;
@@ -106,7 +115,19 @@ struct keeper {
  */
 int keeper_init(struct keeper *keeper, struct event_base *base, const struct keeper_program *program);
 
-/* Asks the broker to end by SIGTERM; ended() follows when it has. A broker that crashes meanwhile has no successor. */
+/* Sends the broker a signal. Does nothing if none runs. */
+void keeper_signal(const struct keeper *keeper, int signal);
+
+/*
+ * Reaps children that the keeper has not forked, as process 1 of a container and a subreaper get them, but those of
+ * libraries' threads. Called after SIGCHLD.
+ */
+void keeper_reap_others(const struct keeper *keeper);
+
+/*
+ * Asks the broker to end by SIGTERM, again at each call; ended() follows when it has. A broker that crashes meanwhile
+ * has no successor.
+ */
 void keeper_stop(struct keeper *keeper);
 
 /*

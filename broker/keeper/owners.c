@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +32,7 @@ static int begin(struct owners *owners, int sock)
 	int error;
 
 	if (!pid) {
-		munmap(owners->shared, owners->shared_size);
+		owners->leave(owners->context);
 		forked_owner(sock, keeper);
 	}
 	if (pid < 0)

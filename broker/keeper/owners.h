@@ -15,7 +15,7 @@
 
 #include "child.h"
 
-/* All zeroes but base, ended, context, shared and shared_size, which the keeper sets. */
+/* All zeroes but base, ended, leave and context, which the keeper sets. */
 struct owners {
 	struct event_base *base;
 	struct child       child;       /* the owner that runs */
@@ -23,9 +23,8 @@ struct owners {
 	int                status;      /* how the last one ended: of wait(2), or -1 if it could not be forked */
 	bool               untold;      /* the broker has not been told the status */
 	void (*ended)(void *context);   /* called through the loop when the owner has ended */
+	void (*leave)(void *context);   /* called in a forked owner: lets go of what no owner may have */
 	void              *context;
-	void              *shared;      /* memory of keeper and broker, which the owner unmaps */
-	size_t             shared_size; /* in bytes */
 };
 
 /* Whether an owner runs. */

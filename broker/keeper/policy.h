@@ -14,7 +14,7 @@
 #define POLICY_FAILURES 3   /* in a row without READY, before a cold start, and before the end after one */
 #define POLICY_KILLS    100 /* SIGKILLs in a row without READY that count as one failure */
 
-/* How the last broker ended, for the next one. */
+/* How the last broker ended, for the next one. The status file has the numbers, so they never change. */
 enum policy_how {
 	POLICY_FIRST,    /* there was none */
 	POLICY_KILLED,   /* by SIGKILL: nothing that the broker did has ended it */

@@ -174,10 +174,15 @@ int owner_link_join(struct owner_link *link, int sock, uint64_t broker, struct o
 	return make_lanes(link, error, facts);
 }
 
-void owner_link_drop(struct owner_link *link)
+void owner_link_close_lanes(struct owner_link *link)
 {
 	while (link->lanes)
 		close(link->lane[--link->lanes]);
+}
+
+void owner_link_drop(struct owner_link *link)
+{
+	owner_link_close_lanes(link);
 	close(link->sock);
 	link->sock = -1;
 }

@@ -17,8 +17,12 @@
 
 #include "start.h"
 
+struct line;
+
 /* An owner, or a place for one. All zeros before open(). The sockets are the broker's ends, non-blocking. */
 struct owner_link {
+	struct line *line;             /* to the keeper that forks owners; NULL: another process does */
+	bool     runs;                 /* the keeper has an owner whose end it has not told yet */
 	int      parent;               /* to the process that forks owners; -1: there is none */
 	pid_t    parent_pid;
 	int      ended;                /* readable when the owner has ended; -1: never */
@@ -91,6 +95,9 @@ int owner_link_come(struct owner_link *link, int sock, uint64_t broker);
  * closes them. For end().
  */
 void owner_link_close(struct owner_link *link);
+
+/* Closes the lanes. */
+void owner_link_close_lanes(struct owner_link *link);
 
 /* Closes the sockets of an owner that has ended. For end(). */
 void owner_link_drop(struct owner_link *link);

@@ -30,7 +30,8 @@ static void look(struct broker *broker)
 
 	DL_DELETE2(marks->ended, timeline, marks_prev, marks_next);
 	DL_APPEND2(marks->ended, timeline, marks_prev, marks_next);
-	if (!timeline_mark(timeline))
+	/* the end of one that is due is not noted yet: a next broker would take the mark for the last value */
+	if (timeline->due || !timeline_mark(timeline))
 		return;
 	broker->counters.timelines_marked++;
 	broker_changed(broker);

@@ -84,7 +84,7 @@ int run_spec_read(struct declared_buffers *buffers, const char *path)
 	cfg_opt_t file_options[] = { CFG_SEC("buffer", buffer_options,
 					     CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 				     CFG_END() };
-	struct config_file file = { path, "spec file", MANUAL, messages };
+	struct config_file file = { path, "spec file", MANUAL, messages, NULL };
 	cfg_t *cfg = cfg_init(file_options, CFGF_NONE);
 	int error;
 

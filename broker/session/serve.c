@@ -21,6 +21,8 @@
 #include "session-end.h"
 #include "session.h"
 
+#define CRASHES_MAX 2 /* brokers in a row that may crash at one message */
+
 /* ---- reading ---- */
 
 enum read_result {
@@ -117,6 +119,7 @@ static void open_hand(struct session *session)
 	atomic_signal_fence(memory_order_seq_cst);
 	hand->session = session->id;
 	hand->number++;
+	hand->crashes = 0;
 	sessions->done = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 }
@@ -288,17 +291,36 @@ static void session_serve(evutil_socket_t fd, short what, void *argument)
 		session_read(session);
 }
 
-void sessions_resume_hand(struct broker *broker, const struct hand *before, unsigned done)
+void sessions_blame(struct broker *broker)
 {
 	struct sessions *sessions = broker->sessions;
-	struct session *session = session_find(broker, before->session);
-	int error;
+	struct hand *hand = sessions->hand;
 
-	*sessions->hand = *before;
-	sessions->done = done;
-	error = socket_packet_again(&sessions->hand->packet);
+	if (hand->crashed != sessions->done)
+		hand->crashes = 0;
+	hand->crashed = sessions->done;
+	hand->crashes++;
+}
+
+static int check_crashes(const struct sessions *sessions)
+{
+	const struct hand *hand = sessions->hand;
+
+	if (hand->crashes < CRASHES_MAX || hand->crashed != sessions->done)
+		return 0;
+	return error_set(-EPROTO, "%u brokers in a row have crashed at its message", CRASHES_MAX);
+}
+
+void sessions_resume_hand(struct broker *broker)
+{
+	struct sessions *sessions = broker->sessions;
+	struct session *session = session_find(broker, sessions->hand->session);
+	int error = socket_packet_again(&sessions->hand->packet);
+
 	if (!session || session->state == SESSION_DISCONNECTED || error == -EAGAIN)
 		return;
+	if (!error)
+		error = check_crashes(sessions);
 	if (error)
 		session_disconnect(session, error_text());
 	else

@@ -26,9 +26,16 @@ int session_accept(struct broker *broker, int fd, int reserved);
 
 /*
  * Handles the messages that the broker before this one had in hand and has not handled: those of the packet after the
- * first `done`. Keeps a copy in this broker's own hand. Called when all else of that broker is restored.
+ * first `done`. The load has put the packet into this broker's hand (core/load.c). Called when all else of that broker
+ * is restored.
  */
-void sessions_resume_hand(struct broker *broker, const struct hand *before, unsigned done);
+void sessions_resume_hand(struct broker *broker);
+
+/*
+ * Counts a crash of the broker before this one, which had handled `done` messages of the packet in hand. At the second
+ * one in a row at a message, sessions_resume_hand() disconnects its session.
+ */
+void sessions_blame(struct broker *broker);
 
 /* Goes on with the ends of the sessions of the broker before this one that have hung up. */
 void sessions_resume_ends(struct broker *broker);

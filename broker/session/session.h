@@ -185,6 +185,8 @@ struct session_hooks {
 struct hand {
 	uint64_t             number;  /* of the packet; a later one has a larger number */
 	uint64_t             session; /* id of the session that has sent it */
+	uint64_t             crashed; /* number of the message, from 0, at which the last broker that crashed was */
+	uint64_t             crashes; /* number of brokers in a row that have crashed there */
 	struct socket_packet packet;
 };
 

@@ -33,7 +33,7 @@ static bool is_elsewhere(const struct shown *shown)
  */
 static void print_doubt(const struct shown *shown, const char *reason)
 {
-	unsigned long long pid = shown->header.pid, age = shown_age(shown);
+	unsigned long long age = shown_age(shown);
 
 	if (shown->partial)
 		printf("The broker '%s' shows this user its own objects, and who holds them: others' waits are not "
@@ -46,7 +46,7 @@ static void print_doubt(const struct shown *shown, const char *reason)
 		printf("The broker '%s' is dead. This is what it knew %llu s ago:\n", shown->instance, age);
 	else if (shown->state == SHOWN_STOPPED)
 		printf("The broker '%s' is stopped by a signal: kill -CONT %llu. This is what it knew %llu s ago:\n",
-		       shown->instance, pid, age);
+		       shown->instance, (unsigned long long)shown_process(shown), age);
 	else if (is_elsewhere(shown))
 		printf("The broker '%s' runs in another pid namespace, as in a container: it cannot be asked from "
 		       "here, and the numbers of processes are those there. This is what it knew %llu s ago:\n",

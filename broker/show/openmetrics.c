@@ -41,6 +41,12 @@ enum family_type { GAUGE, COUNTER, HISTOGRAM, INFO };
 	X(gpubroker_memory_owners_died, COUNTER, "", "owners of the device memory that ended before the broker")  \
 	X(gpubroker_memory_owner_died_timestamp_seconds, GAUGE, "seconds",                                        \
 	  "when the last of them ended; none has: absent")                                                        \
+	X(gpubroker_restarts, COUNTER, "", "brokers that ended, and were replaced by another one")                \
+	X(gpubroker_cold_starts, COUNTER, "", "of them, those whose buffers and sessions were lost")              \
+	X(gpubroker_restart_timestamp_seconds, GAUGE, "seconds",                                                  \
+	  "when the last of them was replaced; none was: absent")                                                 \
+	X(gpubroker_restart_pause_seconds, GAUGE, "seconds",                                                      \
+	  "from its end until the next one served; none was replaced: absent")                                    \
 	X(gpubroker_names_lost, COUNTER, "",                                                                      \
 	  "buffers that lost their names because the owner of their memory ended")                                \
 	X(gpubroker_changed_timestamp_seconds, GAUGE, "seconds", "when the broker's status last changed")         \
@@ -220,6 +226,18 @@ static void add(struct metrics *metrics, int family, uint64_t value, ...)
 	sample_add(metrics, family, text, value, false);
 }
 
+/* Adds a gauge whose value in seconds is given in nanoseconds. */
+static void add_time(struct metrics *metrics, int family, uint64_t nanoseconds, ...)
+{
+	char text[LABELS_MAX];
+	va_list labels;
+
+	va_start(labels, nanoseconds);
+	labels_write(text, "", labels);
+	va_end(labels);
+	sample_add(metrics, family, text, nanoseconds, true);
+}
+
 static void add_of_histogram(struct metrics *metrics, int family, const char *suffix, uint64_t value, ...)
 {
 	char text[LABELS_MAX];
@@ -319,6 +337,23 @@ static void add_owner(const struct adding *adding)
 		    adding->broker, LABELS_END);
 	if (owner->lost_all != STATUS_HIDDEN)
 		add(adding->metrics, gpubroker_names_lost, owner->lost_all, "broker", adding->broker, LABELS_END);
+}
+
+/* Adds nothing for a broker that nobody replaces. */
+static void add_restarts(const struct adding *adding)
+{
+	const struct status_broker *broker = shown_broker(adding->shown);
+
+	if (!broker)
+		return;
+	add(adding->metrics, gpubroker_restarts, broker->restarts, "broker", adding->broker, LABELS_END);
+	add(adding->metrics, gpubroker_cold_starts, broker->cold_starts, "broker", adding->broker, LABELS_END);
+	if (!broker->restarts)
+		return;
+	add(adding->metrics, gpubroker_restart_timestamp_seconds, broker->since / 1000, "broker", adding->broker,
+	    LABELS_END);
+	add_time(adding->metrics, gpubroker_restart_pause_seconds, broker->pause_us * 1000, "broker", adding->broker,
+		 LABELS_END);
 }
 
 /* Writes a device's label: "GPU-...", as nvidia-smi and DCGM write the UUID, or "HOST-..." for a host device. */
@@ -471,6 +506,7 @@ static void add_shown(struct metrics *metrics, const struct shown *shown)
 		return;
 	add_broker(&adding);
 	add_owner(&adding);
+	add_restarts(&adding);
 	add_devices(&adding);
 	add_sessions(&adding);
 	add_counters(&adding);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "records.h"
+
 #define TIME_TEXT_MAX 20
 
 #define NUMBER(value) ((unsigned long long)(value))
@@ -66,9 +68,25 @@ static void add_past(struct lines *lines, const struct status_owner *owner)
 		    owner->lost == 1 ? "its name" : "their names");
 }
 
+/* Nothing of a broker that nobody replaces, or that was not replaced yet. */
+static void add_broker(struct lines *lines, const struct status_broker *broker)
+{
+	const char *s = broker->restarts == 1 ? "" : "s";
+	char when[TIME_TEXT_MAX];
+
+	time_text(broker->since, when);
+	add(lines, TONE_WARNING, "%llu broker%s ended, the last at %s: it %s; %llu objects went on after %.1f ms",
+	    NUMBER(broker->restarts), s, when, broker->how == 1 ? "was killed" : broker_end_name(broker->how),
+	    NUMBER(broker->objects), (double)broker->pause_us / 1000);
+	if (broker->cold_starts)
+		add(lines, TONE_ALARM, "%llu of them began with nothing: what there was before is lost",
+		    NUMBER(broker->cold_starts));
+}
+
 size_t owner_lines(const struct shown *shown, struct owner_line lines[OWNER_LINES_MAX])
 {
 	const struct status_owner *owner = shown->state == SHOWN_DEAD ? NULL : shown_owner(shown);
+	const struct status_broker *broker = owner ? shown_broker(shown) : NULL;
 	struct lines made = { lines, 0 };
 
 	if (!owner)
@@ -83,5 +101,7 @@ size_t owner_lines(const struct shown *shown, struct owner_line lines[OWNER_LINE
 		add_next(&made, owner);
 	if (owner->died)
 		add_past(&made, owner);
+	if (broker && broker->restarts)
+		add_broker(&made, broker);
 	return made.count;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owner-lines.h - a few lines about the owner of a broker's device memory (owner/process.h): which process it is, or
- * that another one is starting, and how many have ended.
+ * owner-lines.h - a few lines about the processes of a broker: which one owns the device memory (owner/process.h), or
+ * that another one is starting, and how many owners and brokers have ended.
  *
  * For the table, --watch and broker-ctl doctor. Says only what the status says. Owns nothing.
  */
@@ -11,11 +11,11 @@
 #include "grid.h"
 #include "read.h"
 
-#define OWNER_LINES_MAX 3
+#define OWNER_LINES_MAX 5
 #define OWNER_TEXT_MAX  160
 
 struct owner_line {
-	enum tone tone; /* TONE_ALARM: no process owns the device memory; TONE_WARNING: one has ended */
+	enum tone tone; /* TONE_ALARM: none owns the device memory, or all was lost; TONE_WARNING: one has ended */
 	char      text[OWNER_TEXT_MAX];
 };
 

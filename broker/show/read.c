@@ -130,27 +130,23 @@ struct reading {
 	uint32_t             slots[TORN_MAX]; /* slots of the first TORN_MAX records that were not whole */
 };
 
-static bool has_owner(const union status_record *record)
+/* Stores what stands behind the record. Returns false if nothing does. */
+static bool get_behind(const union status_record *record, union status_record *behind)
 {
-	return record->type == TRACKED_ADDRESS && record->first.owner.type == TRACKED_OWNER;
-}
-
-/* What stands behind the broker's address, as a record of its own. */
-static union status_record owner_behind(const union status_record *record)
-{
-	return (union status_record){ .owner = record->first.owner };
+	if (record->type == TRACKED_ADDRESS && record->first.owner.type == TRACKED_OWNER)
+		*behind = (union status_record){ .owner = record->first.owner };
+	else if (record->type == TRACKED_DEVICE && record->second.broker.type == TRACKED_BROKER)
+		*behind = (union status_record){ .broker = record->second.broker };
+	else
+		return false;
+	return true;
 }
 
 static bool is_good(const union status_record *record)
 {
-	union status_record owner;
+	union status_record behind;
 
-	if (!record_is_good(record))
-		return false;
-	if (!has_owner(record))
-		return true;
-	owner = owner_behind(record);
-	return record_is_good(&owner);
+	return record_is_good(record) && (!get_behind(record, &behind) || record_is_good(&behind));
 }
 
 static int reading_add(struct reading *reading, const union status_record *record)
@@ -173,12 +169,9 @@ static int reading_add(struct reading *reading, const union status_record *recor
 static int reading_add_all(struct reading *reading, const union status_record *record)
 {
 	int error = reading_add(reading, record);
-	union status_record owner;
+	union status_record behind;
 
-	if (error || !has_owner(record))
-		return error;
-	owner = owner_behind(record);
-	return reading_add(reading, &owner);
+	return error || !get_behind(record, &behind) ? error : reading_add(reading, &behind);
 }
 
 static int reading_take(struct reading *reading, union status_record *record, uint64_t slot)
@@ -258,13 +251,14 @@ static int read_records(struct shown *shown, int fd)
  * Returns the state of the broker: running, stopped or dead. Only the lock shows that the broker is alive, because its
  * pid may not be valid in this pid namespace.
  */
-static enum shown_state state_of(const struct status_header *header, int fd)
+static enum shown_state state_of(const struct shown *shown, int fd)
 {
 	char letter;
 
 	if (!status_file_is_held(fd))
 		return SHOWN_DEAD;
-	if (process_start(header->pid, &letter) != header->start_time)
+	if (process_start(shown->header.pid, NULL) != shown->header.start_time ||
+	    !process_start(shown_process(shown), &letter))
 		return SHOWN_RUNNING;
 	return letter == 'T' || letter == 't' ? SHOWN_STOPPED : SHOWN_RUNNING;
 }
@@ -296,7 +290,7 @@ int shown_read_fd(struct shown *shown, const char *instance, int fd)
 
 	if (error)
 		return error;
-	made.state = state_of(&made.header, fd);
+	made.state = state_of(&made, fd);
 	made.trusted = owner_trusted(&st, &made.header);
 	*shown = made;
 	return 0;
@@ -338,12 +332,33 @@ const char *shown_address(const struct shown *shown)
 	return NULL;
 }
 
-const struct status_owner *shown_owner(const struct shown *shown)
+static const union status_record *only_one(const struct shown *shown, enum tracked_type type)
 {
 	for (size_t i = 0; i < shown->count; i++)
-		if (shown->records[i].type == TRACKED_OWNER)
-			return &shown->records[i].owner;
+		if (shown->records[i].type == type)
+			return &shown->records[i];
 	return NULL;
+}
+
+const struct status_owner *shown_owner(const struct shown *shown)
+{
+	const union status_record *record = only_one(shown, TRACKED_OWNER);
+
+	return record ? &record->owner : NULL;
+}
+
+const struct status_broker *shown_broker(const struct shown *shown)
+{
+	const union status_record *record = only_one(shown, TRACKED_BROKER);
+
+	return record ? &record->broker : NULL;
+}
+
+uint64_t shown_process(const struct shown *shown)
+{
+	const struct status_broker *broker = shown_broker(shown);
+
+	return broker ? broker->pid : shown->header.pid;
 }
 
 int shown_open(const char *instance)

@@ -84,6 +84,12 @@ const char *shown_address(const struct shown *shown);
 /* Returns what the status says of the owner of the device memory; NULL: an older broker does not tell. */
 const struct status_owner *shown_owner(const struct shown *shown);
 
+/* Returns what is known of the broker's process, where another one follows it; NULL: the broker does not tell. */
+const struct status_broker *shown_broker(const struct shown *shown);
+
+/* Returns the pid of the process that answers requests; header.pid may be that of the process that starts it. */
+uint64_t shown_process(const struct shown *shown);
+
 /* Names of brokers. */
 struct instances {
 	char (*names)[INSTANCE_SIZE];

@@ -49,6 +49,8 @@ bool record_is_good(const union status_record *record)
 		return ENDS(record->job.launcher) && ENDS(record->job.id);
 	case TRACKED_OWNER:
 		return record->owner.state < STATUS_OWNER_STATES;
+	case TRACKED_BROKER:
+		return record->broker.how < STATUS_BROKER_HOWS;
 	default:
 		return true;
 	}
@@ -382,6 +384,13 @@ static json_t *job_json(const struct view *view)
 	return job ? json_pack("{s:s,s:s}", "launcher", job->launcher, "id", job->id) : NULL;
 }
 
+const char *broker_end_name(unsigned how)
+{
+	static const char *const names[STATUS_BROKER_HOWS] = { "", "killed", "crashed", "hung" };
+
+	return names[how];
+}
+
 const char *owner_state_name(enum status_owner_state state)
 {
 	static const char *const names[] = { "running", "starting", "failed" };
@@ -417,6 +426,24 @@ static json_t *owner_json(const struct view *view)
 	return object;
 }
 
+/* Returns an object with what is known of the broker's process; NULL: the broker does not tell. */
+static json_t *broker_json(const struct view *view)
+{
+	const struct status_broker *broker = view->count ? &view->at[0]->broker : NULL;
+	json_t *object;
+
+	if (!broker)
+		return NULL;
+	object = json_pack("{s:I,s:I,s:I,s:I}", "pid", NUMBER(broker->pid), "since", NUMBER(broker->since / 1000),
+			   "restarts", NUMBER(broker->restarts), "cold_starts", NUMBER(broker->cold_starts));
+	if (broker->restarts) {
+		json_object_set_new(object, "ended", json_string(broker_end_name(broker->how)));
+		json_object_set_new(object, "pause_us", json_integer(NUMBER(broker->pause_us)));
+		json_object_set_new(object, "objects", json_integer(NUMBER(broker->objects)));
+	}
+	return object;
+}
+
 /* Returns the broker's address; NULL: the broker listens at no path. */
 static json_t *address_json(const struct view *view)
 {
@@ -434,11 +461,12 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 	buffers = list(joined, BUFFERS, buffer_json);
 	joined->left = 4 * count + LISTED_MAX;
 	sessions = list(joined, SESSIONS, session_json);
-	return json_pack("{s:o*,s:I,s:o*,s:o*,s:o*,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance",
+	return json_pack("{s:o*,s:I,s:o*,s:o*,s:o*,s:o*,s:o*,s:I,s:b,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "instance",
 			 json_string(header->instance), "pid", NUMBER(header->pid), "address",
 			 address_json(&joined->views.view[ADDRESSES]), "device_kind",
 			 json_string(header->device_kind), "job", job_json(&joined->views.view[JOBS]),
-			 "memory_owner", owner_json(&joined->views.view[OWNERS]), "updated", NUMBER(header->updated),
+			 "broker_process", broker_json(&joined->views.view[BROKERS]), "memory_owner",
+			 owner_json(&joined->views.view[OWNERS]), "updated", NUMBER(header->updated),
 			 "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
 			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions,
 			 "timelines", list(joined, TIMELINES, timeline_json), "waits", waits_json(joined), "users",

@@ -24,6 +24,9 @@ bool record_is_good(const union status_record *record);
 /* Returns the name of the state: "open", "leaving" and so on. */
 const char *session_state_name(enum status_session_state state);
 
+/* Returns how a broker ended: "killed", "crashed" or "hung". how: less than STATUS_BROKER_HOWS. */
+const char *broker_end_name(unsigned how);
+
 /* Returns the name of the state: "running", "starting" or "failed". */
 const char *owner_state_name(enum status_owner_state state);
 

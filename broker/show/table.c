@@ -101,7 +101,7 @@ static void print_state(const struct shown *shown, const struct paper *paper)
 		   time_text(shown->text, "updated", when));
 	if (shown->state == SHOWN_STOPPED)
 		print_line(paper, TONE_ALARM, "It was stopped by a signal and serves nobody until: kill -CONT %llu",
-			   pid);
+			   (unsigned long long)shown_process(shown));
 	if (shown->state == SHOWN_DEAD)
 		print_line(paper, TONE_ALARM, "Its process is gone; the next broker of its user removes what it left.");
 }

@@ -142,6 +142,7 @@ static const struct {
 	[ADDRESSES] = { TRACKED_ADDRESS, offsetof(struct status_address, address), any },
 	[JOBS] = { TRACKED_JOB, offsetof(struct status_job, id), any },
 	[OWNERS] = { TRACKED_OWNER, offsetof(struct status_owner, pid), any },
+	[BROKERS] = { TRACKED_BROKER, offsetof(struct status_broker, pid), any },
 	[TIMES] = { TRACKED_HISTOGRAM, offsetof(struct status_histogram, id), any },
 };
 

@@ -48,6 +48,7 @@ enum {
 	ADDRESSES,     /* the broker's address */
 	JOBS,          /* the broker's job */
 	OWNERS,        /* the owner of the device memory */
+	BROKERS,       /* the broker's process */
 	TIMES,         /* histograms, by enum histogram_id */
 	VIEWS
 };

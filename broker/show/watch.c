@@ -221,7 +221,8 @@ static void put_state(struct watch *watch)
 		put(watch, tone_attributes(watch, TONE_ALARM), "%s", watch->trouble);
 	} else if (shown->state == SHOWN_STOPPED) {
 		put(watch, tone_attributes(watch, TONE_ALARM),
-		    "It was stopped by a signal and serves nobody until: kill -CONT %llu", pid);
+		    "It was stopped by a signal and serves nobody until: kill -CONT %llu",
+		    (unsigned long long)shown_process(shown));
 	} else if (shown->state == SHOWN_DEAD) {
 		put(watch, tone_attributes(watch, TONE_ALARM),
 		    "Its process is gone; the next broker of its user removes what it left.");

@@ -20,7 +20,8 @@ size_t status_size(uint32_t type)
 					[TRACKED_ADDRESS] = sizeof(struct status_address),
 					[TRACKED_HISTOGRAM] = sizeof(struct status_histogram),
 					[TRACKED_JOB] = sizeof(struct status_job),
-					[TRACKED_OWNER] = sizeof(struct status_owner) };
+					[TRACKED_OWNER] = sizeof(struct status_owner),
+					[TRACKED_BROKER] = sizeof(struct status_broker) };
 
 	return type < sizeof sizes / sizeof *sizes ? sizes[type] : 0;
 }

@@ -206,6 +206,23 @@ struct status_owner {
 	uint64_t lost, lost_all;
 };
 
+#define STATUS_BROKER_HOWS 4 /* number of values of enum policy_how, which never change */
+
+/*
+ * The broker's process, where a keeper starts the next one when it dies (keeper/keeper.h). Has no slot, but stands
+ * behind the first device (status_record.second). Times are in milliseconds since 1970.
+ */
+struct status_broker {
+	struct status_seal seal;
+	uint32_t type, how;   /* how: enum policy_how: how the last broker ended */
+	uint64_t pid;
+	uint64_t restarts;    /* number of brokers that have ended */
+	uint64_t cold_starts; /* number of times that the next one began with nothing */
+	uint64_t since;       /* when this broker began to serve */
+	uint64_t pause_us;    /* from the notice of the last one's end until then, in microseconds; 0: there was none */
+	uint64_t objects;     /* number of objects that this broker has taken over */
+};
+
 /* A histogram of the broker's answer times: struct histogram. */
 struct status_histogram {
 	struct status_seal seal;
@@ -255,6 +272,11 @@ union status_record {
 		struct status_address address;
 		struct status_owner   owner; /* all zeros in the file of a broker that does not know it */
 	} first; /* in slot STATUS_ADDRESS_SLOT */
+	struct status_broker  broker; /* for readers alone, who make a record of it */
+	struct {
+		struct status_device device;
+		struct status_broker broker; /* all zeros where no keeper is, and behind the other devices */
+	} second; /* in the slot of the first device */
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
 
@@ -269,7 +291,8 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 		       sizeof(struct status_device) % 8 == 0 && sizeof(struct status_timeline) % 8 == 0 &&
 		       sizeof(struct status_wait) % 8 == 0 && sizeof(struct status_request) % 8 == 0 &&
 		       sizeof(struct status_address) % 8 == 0 && sizeof(struct status_histogram) % 8 == 0 &&
-		       sizeof(struct status_job) % 8 == 0 && sizeof(struct status_owner) % 8 == 0,
+		       sizeof(struct status_job) % 8 == 0 && sizeof(struct status_owner) % 8 == 0 &&
+		       sizeof(struct status_broker) % 8 == 0,
 	       "a checksum is of whole words");
 
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))

@@ -94,7 +94,8 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 	case TRACKED_ADDRESS:
 	case TRACKED_JOB:
 		return true;
-	case TRACKED_OWNER: /* has no slot */
+	case TRACKED_OWNER: /* has no slot, as the next */
+	case TRACKED_BROKER:
 	case TRACKED_ALLOCATION: /* in the ledger alone */
 	case TRACKED_CLEANING:
 	case TRACKED_TICKET:

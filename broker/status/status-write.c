@@ -241,6 +241,20 @@ static size_t add_owner(const struct status *status, union status_record *to)
 	return sizeof to->first;
 }
 
+/* Puts the broker's process behind the first device. */
+static size_t add_broker(const struct status *status, union status_record *to)
+{
+	to->second.broker = status->broker_now;
+	to->second.broker.type = TRACKED_BROKER;
+	status_seal(&to->second.broker.seal, sizeof to->second.broker, status->sequence);
+	return sizeof to->second;
+}
+
+static bool has_broker_behind(const struct status *status, const struct tracked *tracked)
+{
+	return tracked == &status->device[0] && status->broker_now.pid;
+}
+
 size_t status_fill(const struct broker *broker, const struct tracked *tracked, union status_record *to)
 {
 	static void (*const fills[])(const struct broker *, const struct tracked *, union status_record *) = {
@@ -256,6 +270,8 @@ size_t status_fill(const struct broker *broker, const struct tracked *tracked, u
 	fills[tracked->type](broker, tracked, to);
 	to->type = tracked->type;
 	status_seal(&to->seal, size, broker->status->sequence);
+	if (has_broker_behind(broker->status, tracked))
+		return add_broker(broker->status, to);
 	return tracked->type == TRACKED_ADDRESS ? add_owner(broker->status, to) : size;
 }
 
@@ -505,6 +521,17 @@ void status_owner_failed(struct broker *broker)
 {
 	owner_is(broker, STATUS_OWNER_FAILED, 0);
 	broker_publish(broker); /* the loop ends now */
+}
+
+/* ---- the broker's process ---- */
+
+void status_set_broker(struct broker *broker, const struct status_broker *process)
+{
+	struct status *status = broker->status;
+
+	status->broker_now = *process;
+	tracked_changed(broker->tracking, &status->device[0]);
+	broker_changed(broker);
 }
 
 /* ---- the beginning ---- */

@@ -37,6 +37,7 @@ struct status {
 	struct tracking tracking;
 	struct tracked  device[DEVICE_MAX];
 	struct tracked  address, job;
+	struct status_broker broker_now; /* what the status file says of the broker's process; pid 0: it says nothing */
 	struct status_owner owner_now; /* what the status file says of the owner, without type and seal */
 	/* bytes of idle and of pooled memory of each device, as last marked for the device's record */
 	uint64_t        spare[DEVICE_MAX][2];
@@ -78,6 +79,12 @@ int status_reopen(struct status *status, int fd, const char *instance);
  * Whether the broker lives, they tell by the lock. Called before status_start().
  */
 void status_set_process(struct status *status, pid_t pid);
+
+/*
+ * Notes what the status file says of the broker's process. Of *process, seal and type are not used. Called after
+ * status_start().
+ */
+void status_set_broker(struct broker *broker, const struct status_broker *process);
 
 /*
  * Notes the launcher and the id of the job that the broker's program belongs to, in printable ASCII. Called before

@@ -212,7 +212,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 	memcpy(data, &header, sizeof header);
 	for (uint64_t slot = 0; slot < header.records; slot++) {
 		memcpy(&record, data + STATUS_RING + slot * sizeof record, sizeof record);
-		if (!status_size(record.type)) /* TRACKED_OWNER is the last type that has a size here */
+		if (!status_size(record.type)) /* TRACKED_OWNER is the last of a row of types that have a size */
 			record.type = record.type % TRACKED_OWNER + 1;
 		if (record.seal.checksum && status_size(record.type))
 			status_seal(&record.seal, status_size(record.type), 1);

@@ -60,11 +60,12 @@ start || echo "# $(cat err)"
 check "a broker in order: exit 0" eval 'doctor 0 && sound'
 check "a buffer is made on its device, and is gone" eval \
 	'matches "ok: the broker.s device 0 .* is device 0 here: a buffer was created and mapped" && [ -z "$("$ctl" list "doctor*" | tail -n +2)" ]'
-kill -STOP "$broker"
+process=$(broker_of "$broker")
+kill -STOP "$process"
 silent="FAIL: the broker does not answer in time: it is busy, or hangs"
-stopped="warn: there is a broker '$name' of uid $(id -u), pid $broker, at unix:$socket, which is stopped by a signal: it answers nobody until it goes on; kill -CONT $broker"
+stopped="warn: there is a broker '$name' of uid $(id -u), pid $broker, at unix:$socket, which is stopped by a signal: it answers nobody until it goes on; kill -CONT $process"
 check "a broker that is stopped: exit 1, and its remedy" eval 'doctor 1 && has "$silent" && has "$stopped"'
-kill -CONT "$broker"
+kill -CONT "$process"
 check "which helps" eval 'doctor 0 && sound'
 
 "$client" create u 1 acquire u mark held wait end >client.out 2>&1 </dev/null &
@@ -121,9 +122,10 @@ managed_by_nobody() {
 	check "root is told nothing false of a broker of another user" eval \
 		'managed setpriv --reuid=65534 --regid=65534 --clear-groups; doctor 0 && nothing_false'
 	check "nor is a third user" eval 'doctor 0 of 65533 65533 && nothing_false'
-	kill -STOP "$served"
-	check "if it is stopped: which process that is" eval 'doctor 1 && matches "warn: there is a broker .$name. of uid 65534, pid $served, .*; kill -CONT $served"'
-	kill -CONT "$served"
+	process=$(broker_of "$served")
+	kill -STOP "$process"
+	check "if it is stopped: which process that is" eval 'doctor 1 && matches "warn: there is a broker .$name. of uid 65534, pid $served, .*; kill -CONT $process"'
+	kill -CONT "$process"
 	kill "$served" && ended 0 && rm -f "$socket"
 }
 if [ "$(id -u)" = 0 ] && id -un 65534 >/dev/null && of 65534 65534 timeout -s KILL 30 "$ctl" --version >/dev/null 2>&1; then
@@ -249,14 +251,15 @@ as_json() {
 }
 GPUBROKER=unix:$socket
 chmod 0755 run && chown "$(id -u)" "$socket" && chmod 0600 "$socket"
-kill -STOP "$broker"
+process=$(broker_of "$broker")
+kill -STOP "$process"
 # A broker that comes or goes between the two runs is a finding more or less, so a difference is looked at again.
 same_findings() {
 	as_json || as_json || as_json
 }
 check "as JSON: the same findings" same_findings
-check "with check and remedy" eval 'grep -A 3 "\"check\": \"brokers\"" json | grep -qF "\"remedy\": \"kill -CONT $broker\""'
-kill -CONT "$broker"
+check "with check and remedy" eval 'grep -A 3 "\"check\": \"brokers\"" json | grep -qF "\"remedy\": \"kill -CONT $process\""'
+kill -CONT "$process"
 check "--json is doctor's" eval '! "$ctl" unlink u --json 2>complaint && grep -q "takes no --json" complaint'
 stops TERM 0 || echo "# it did not stop"
 check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"

@@ -9,6 +9,7 @@
 #ifndef GPUB_TESTS_SUCCESSOR_H
 #define GPUB_TESTS_SUCCESSOR_H
 
+#include "broker-text.h"
 #include "session-harness.h"
 
 #include "broker/core/inherited.h"
@@ -63,9 +64,6 @@ struct inherited *successor_inherited(void); /* returns what the successor that 
 
 /* Ends the successor, and frees nothing that the living broker has. */
 void successor_end(void);
-
-/* What a broker has, as lines in an order of their own: equal brokers have equal texts. The caller frees the text. */
-char *broker_text(struct broker *of);
 
 /* Fails unless both texts are the same, and says which lines differ. Frees both. */
 void expect_same(const char *what, char *one, char *other);

@@ -253,7 +253,7 @@ static _Noreturn int putting_too_many(void *context, struct keeper_end *end)
 {
 	(void)context;
 	harness_begin(end);
-	CHECK(end->lost == (end->number > 1 ? 6 : 0));
+	CHECK(end->counts.lost == (end->number > 1 ? 6 : 0));
 	CHECK(kept_count(end->kept) == (end->number > 1 ? 4 : 0));
 	while (!shared->word[0])
 		sched_yield();

@@ -161,7 +161,10 @@ static void change_some(void)
 	change(); /* a slot may change twice */
 }
 
-/* Kills a writer, which makes changes and a commit, in front of store number `after`. Returns false if it makes fewer stores. */
+/*
+ * Kills a writer, which makes changes and a commit, in front of store number `after`. Returns false if it makes fewer
+ * stores.
+ */
 static bool commit_cut(long after)
 {
 	bool was_killed = setjmp(killed);

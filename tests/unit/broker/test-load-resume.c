@@ -263,7 +263,7 @@ static void go_on(struct loaded *loaded)
 	broker_publish(&broker);
 	assert_int_equal(successor_load(ledger_fd(&note.ledger), loaded), 0);
 	assert_int_equal(loaded->damaged, 0);
-	assert_int_equal(load_resume(&successor, loaded), 0);
+	assert_int_equal(load_resume(&successor, false), 0);
 }
 
 static void test_a_request_that_waits_waits_on_with_the_time_that_is_left(void **state)
