@@ -5,13 +5,13 @@
  *
  * Each scenario is played once undisturbed, which shows what crash points (crash-point.h) it passes, in the library and
  * in the broker. Then it is played once for each of these points and each of kill, stop and exit, the first passing
- * doing it; once for each point of the broker and of the owner, at which the owner is killed; and for each point of an
- * owner's start, at which the owner is killed that follows one that was killed; then CRASH_ROUNDS times with scenario,
+ * doing it; once for each point of the broker and of the owner, at which the owner is killed; once for each point of
+ * the broker, at which the broker itself is killed and another one goes on; and for each point of an owner's start, at which the owner is killed that follows one that was killed; then CRASH_ROUNDS times with scenario,
  * point, passing and action at random (CRASH_SEED repeats that). The scenarios are dealt to a few lanes (lanes.h), each
  * with one broker that serves all its plays. After each, when nothing of the victim is left, the accounting must be
  * empty but for the other client, which then takes all of the device's memory and must find it zeroed. A point that no
  * scenario passes is a failure, and so is one at which no victim or owner could be caught. While a victim is stopped,
- * the other must be served as ever. No step has another result because an owner was killed, unless the export has no
+ * the other must be served as ever. No step has another result because a broker or an owner was killed, unless the export has no
  * descriptors: then buffers may lose their names.
  *
  *   tests/crash/crash [SCENARIO [POINT]]    only that, for a look at a failure
@@ -50,12 +50,13 @@ static const int tries_for[] = { 5, 2, 1, 1 };
 
 #define PASSES_MAX  20  /* the later passings are like the earlier ones */
 
-enum action { KILL, STOP, EXIT, KILL_OWNER, STOP_AND_GO_ON, ACTIONS };
+enum action { KILL, STOP, EXIT, KILL_OWNER, KILL_BROKER, STOP_AND_GO_ON, ACTIONS };
 
-#define FOR_EACH_POINT 4 /* actions that each point gets; the last comes at random */
+#define FOR_EACH_POINT 5 /* actions that each point gets; the last comes at random */
 
-static const char *const action_names[ACTIONS] = { "kill", "stop", "exit", "kill of the owner", "stop and go on" };
-static const char *const action_words[ACTIONS] = { "kill", "stop", "exit", "kill", "stop" };
+static const char *const action_names[ACTIONS] = { "kill", "stop", "exit", "kill of the owner",
+						   "kill of the broker", "stop and go on" };
+static const char *const action_words[ACTIONS] = { "kill", "stop", "exit", "kill", "kill", "stop" };
 
 /* The end of an owner that has memory, before what comes at the start of the next one. */
 #define FIRST_OWNER "order_answered:1:kill\n"
@@ -75,6 +76,7 @@ static const struct {
 static unsigned passes[SCENARIOS][CRASH_POINT_COUNT];
 static bool *caught_at;       /* clients, by point; shared by the lanes */
 static bool *owner_caught_at; /* owners, likewise */
+static bool *server_caught_at; /* brokers, likewise */
 static const char *only_scenario, *only_point;
 
 static char visited[80], orders[80];
@@ -163,6 +165,20 @@ static bool owner_is_another(void)
 	return true;
 }
 
+/* ---- the broker's process ---- */
+
+static pid_t server; /* that serves, or that did when the play began */
+
+static bool server_is_another(void)
+{
+	pid_t now = server_of(broker.pid);
+
+	if (!now || now == server)
+		return false;
+	server = now;
+	return true;
+}
+
 /* ---- one play ---- */
 
 static char play_name[160]; /* for what is printed when something is wrong */
@@ -193,6 +209,8 @@ static bool all_is_well(void)
 		wrong = "the host device reports a violation";
 	if (!wrong && owner_of(broker.pid) != owner)
 		wrong = "the owner has ended";
+	if (!wrong && server_of(broker.pid) != server)
+		wrong = "the broker has ended";
 	if (wrong)
 		printf("# %s: %s\n", play_name, wrong);
 	return !wrong;
@@ -247,6 +265,24 @@ static bool owner_is_replaced(int expected, bool *caught)
 	return !wrong;
 }
 
+/* After all but the death of the broker. Stores whether the order was carried out. */
+static bool server_is_replaced(bool *caught)
+{
+	const char *wrong = balance_wrong(&broker, &other);
+
+	*caught = broker_order("");
+	if (!wrong && *caught && !SOON(server_is_another()))
+		wrong = "no other broker starts";
+	if (wrong)
+		printf("# %s: %s\n", play_name, wrong);
+	return !wrong;
+}
+
+static bool spares_victim(enum action action)
+{
+	return action == KILL_OWNER || action == KILL_BROKER;
+}
+
 /* The scenario up to the victim's end, and what the other finds then. expected: how many orders there are. */
 static bool play(const char *point, enum action action, int expected, bool *caught)
 {
@@ -257,9 +293,9 @@ static bool play(const char *point, enum action action, int expected, bool *caug
 	*caught = victim_was_caught();
 	if (victim_fate() == VICTIM_STOPPED || victim_fate() == VICTIM_CHILD_STOPPED)
 		good = look_while_stopped(point, action);
-	if (victim_fate() == VICTIM_FAILED || (action == KILL_OWNER && victim_fate() != VICTIM_ENDED))
+	if (victim_fate() == VICTIM_FAILED || (spares_victim(action) && victim_fate() != VICTIM_ENDED))
 		good = false;
-	if (action != KILL_OWNER)
+	if (!spares_victim(action))
 		broker_order("");
 	victim_bury();
 	if (playing->after)
@@ -267,6 +303,8 @@ static bool play(const char *point, enum action action, int expected, bool *caug
 	other_lets_go();
 	if (action == KILL_OWNER)
 		good &= owner_is_replaced(expected, caught);
+	if (action == KILL_BROKER)
+		good &= server_is_replaced(caught);
 	return all_is_well() && good;
 }
 
@@ -293,7 +331,9 @@ static bool crash(int scenario, int point, int nth, enum action action, bool *ca
 	victim_start(&broker, side == LIBRARY ? text : NULL, playing->fail);
 	if (side == BROKER || side == LOOP)
 		snprintf(text + length, sizeof text - (size_t)length, ":%d:%d", victim.pid,
-			 action == KILL_OWNER ? owner : victim.pid);
+			 action == KILL_OWNER  ? owner :
+			 action == KILL_BROKER ? server :
+						 victim.pid);
 	if (side != LIBRARY)
 		broker_order(text);
 	return play(points[point].name, action, next_owner ? 2 : 1, caught);
@@ -319,6 +359,8 @@ static void play_undisturbed(int scenario)
 /* Whether the action is for points of the side. */
 static bool is_for(enum action action, enum side side)
 {
+	if (action == KILL_BROKER)
+		return side == BROKER || side == LOOP;
 	return action == KILL_OWNER ? side != LIBRARY : side != OWNER;
 }
 
@@ -331,6 +373,8 @@ static bool crash_somehow(int scenario, int point, enum action action)
 		good = crash(scenario, point, 1, action, &caught);
 	if (action == KILL_OWNER)
 		owner_caught_at[point] |= caught;
+	else if (action == KILL_BROKER)
+		server_caught_at[point] |= caught;
 	else /* the client that the broker serves may be gone */
 		caught_at[point] |= caught || points[point].side != LIBRARY;
 	return good;
@@ -339,8 +383,8 @@ static bool crash_somehow(int scenario, int point, enum action action)
 static void crash_at_each_point(int scenario)
 {
 	static const char *const what[] = { [LIBRARY] = "a client killed, stopped and ended",
-					    [BROKER] = "a client killed, stopped and ended, the owner killed,",
-					    [LOOP] = "a client killed, stopped and ended, the owner killed,",
+					    [BROKER] = "a client killed, stopped and ended, owner and broker killed,",
+					    [LOOP] = "a client killed, stopped and ended, owner and broker killed,",
 					    [OWNER] = "the owner killed" };
 
 	for (int point = 0; point < CRASH_POINT_COUNT; point++) {
@@ -400,7 +444,7 @@ static bool is_reached(int point)
 {
 	enum side side = points[point].side;
 
-	return (side == OWNER || caught_at[point]) &&
+	return (side == OWNER || caught_at[point]) && (side == LIBRARY || side == OWNER || server_caught_at[point]) &&
 	       (side == LIBRARY || owner_caught_at[point] ||
 		(point == CRASH_memory_adopted && !tested_export()->by_descriptor));
 }
@@ -413,7 +457,7 @@ static int points_must_be_reached(unsigned lane)
 	(void)lane;
 	for (int point = 0; point < CRASH_POINT_COUNT; point++) {
 		if (!is_reached(point))
-			printf("# no client was caught, or no owner, at %s\n", points[point].name);
+			printf("# no client was caught, or no owner or broker, at %s\n", points[point].name);
 		all &= is_reached(point);
 	}
 	POINT(all, "each of %d points was reached, and a client or the owner caught at it", CRASH_POINT_COUNT);
@@ -431,13 +475,14 @@ static void begin(void)
 	visited_clear();
 	atexit(name_print);
 	snprintf(order, sizeof order, "@%s", orders);
+	setenv("TEST_BROKER", "brokerd", 1);
 	setenv("GPUB_CRASH", order, 1);
 	setenv("GPUB_CRASH_VISITED", visited, 1);
 	balance_broker(&broker);
 	unsetenv("GPUB_CRASH");
 	unsetenv("GPUB_CRASH_VISITED");
-	if (!SOON(owner_is_another()))
-		bail_out("the broker has no owner");
+	if (!SOON(owner_is_another()) || !SOON(server_is_another()))
+		bail_out("brokerd has no owner or no broker");
 	victim_prepare();
 	other_start();
 }
@@ -482,6 +527,7 @@ int main(int argc, char **argv)
 	seed = number_of("CRASH_SEED", (unsigned)time(NULL) ^ (unsigned)getpid());
 	caught_at = shared(CRASH_POINT_COUNT * sizeof *caught_at);
 	owner_caught_at = shared(CRASH_POINT_COUNT * sizeof *owner_caught_at);
+	server_caught_at = shared(CRASH_POINT_COUNT * sizeof *server_caught_at);
 	failed = lanes_run(LANES, play_all);
 	if (!only_scenario)
 		failed |= lanes_run(1, points_must_be_reached);

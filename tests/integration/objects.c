@@ -68,7 +68,12 @@ pid_t owner_of(pid_t broker)
 {
 	pid_t parent = child_named(broker, "owner-parent");
 
-	return parent ? child_named(parent, "gpubroker-owner") : 0;
+	return child_named(parent ? parent : broker, "gpubroker-owner");
+}
+
+pid_t server_of(pid_t broker)
+{
+	return child_named(broker, "gpubroker-serve");
 }
 
 /*
