@@ -29,6 +29,7 @@
 #include "broker/session/restore.h"
 #include "broker/session/serve.h"
 #include "broker/session/session.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "common/tables.h"
 #include "note.h"
@@ -668,11 +669,14 @@ int load_resume(struct broker *broker, bool crashed)
 		sessions_blame(broker);
 	broker_publish(broker);
 	sessions_send(broker);
+	CRASH_POINT(takeover_owed);
 	error = sessions_resume_pending(broker);
 	if (error)
 		return error;
 	sessions_send(broker);
+	CRASH_POINT(takeover_waits);
 	sessions_resume_hand(broker);
+	CRASH_POINT(takeover_done);
 	sessions_resume_ends(broker);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "broker/keeper/keeper.h"
 #include "broker/status/status.h"
 #include "devices.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "common/now.h"
 #include "load.h"
@@ -90,7 +91,9 @@ int takeover_begin(struct broker *broker, struct keeper_end *from)
 	takeover->inherited.kept = from->kept;
 	takeover->goes_on = kept_find(from->kept, keep_key(KEPT_LEDGER, ALONE)) >= 0;
 	error = alive_begin(broker);
-	if (!error && !takeover->goes_on && kept_count(from->kept))
+	if (takeover->goes_on)
+		CRASH_POINT(takeover_begun);
+	else if (!error && kept_count(from->kept))
 		error = discard_kept(takeover);
 	if (error)
 		takeover_end(broker);
@@ -134,6 +137,8 @@ static int join_or_start(struct broker *broker, const struct owner_setup *setup)
 	uint64_t number = broker->takeover->from->number;
 	int error = sock < 0 ? -ECONNRESET : devices_join(broker, sock, number, setup);
 
+	if (!error)
+		CRASH_POINT(takeover_joined);
 	return error == -ECONNRESET ? devices_start_empty(broker, number, setup) : error;
 }
 
@@ -163,6 +168,7 @@ static int load(struct broker *broker, struct loaded *loaded)
 	close(ledger);
 	inherited_loaded(&takeover->inherited, &takeover->keep);
 	takeover->objects = loaded->objects;
+	CRASH_POINT(takeover_loaded);
 	return error;
 }
 
@@ -188,8 +194,12 @@ static int hand_over(struct broker *broker)
 	int error;
 
 	takeover_note(broker);
+	if (takeover->goes_on)
+		CRASH_POINT(takeover_noted);
 	takeover_put(broker, KEPT_LEDGER, ledger_fd(&takeover->note.ledger));
 	error = line_flush_wait(&takeover->line);
+	if (takeover->goes_on)
+		CRASH_POINT(takeover_counts);
 	inherited_close(&takeover->inherited, &takeover->keep);
 	return error;
 }

@@ -35,7 +35,7 @@ static const char *const names[CRASH_POINT_COUNT] = {
 };
 
 static atomic_int passed[CRASH_POINT_COUNT];
-enum side { LIBRARY, BROKER, LOOP, OWNER };
+enum side { LIBRARY, BROKER, LOOP, OWNER, NEXT };
 
 static const enum side sides[CRASH_POINT_COUNT] = {
 #define CRASH_POINT_SIDE(side, name, text) [CRASH_##name] = side,
@@ -170,7 +170,7 @@ static void act(const struct order *order, enum side side)
 		signal_self(signal);
 }
 
-/* Returns the client process at which a point of this side is passed. 0 at a LOOP or OWNER point: none. */
+/* Returns the client process at which a point of this side is passed. 0 at other points: none. */
 static pid_t pid_of(enum side side)
 {
 	return side == LIBRARY ? getpid() : side == BROKER ? peer : 0;

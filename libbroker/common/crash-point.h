@@ -16,8 +16,8 @@
  *   GPUB_CRASH_VISITED=FILE            each passing of any crash point appends "PID NAME" to FILE, which
  *                                      must exist; PID is 0 where the broker serves no client, and in the owner
  *
- * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A LIBRARY or OWNER point acts on its own
- * process, in the thread that passes the point. A BROKER or LOOP point acts on process TARGET (by default PID), where
+ * ACTION is kill (SIGKILL), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A LIBRARY, OWNER or NEXT point acts on its
+ * own process, in the thread that passes the point. A BROKER or LOOP point acts on process TARGET (by default PID), where
  * exit means kill, and waits until TARGET is dead or stopped (at most some seconds), so that the broker's next step
  * finds TARGET dead or stopped. Only passings while the broker serves PID (CRASH_POINT_PEER) are counted at a BROKER
  * point; all passings are counted at a LOOP point, where the broker serves no client. Passings are counted in each
@@ -182,7 +182,15 @@
 	X(OWNER, range_zeroed, "a part of the memory is zeroed")                           \
 	X(OWNER, memory_freed, "memory is freed, its number still known")                  \
 	X(OWNER, order_done, "an order is carried out, and not answered")                  \
-	X(OWNER, order_answered, "an order is answered")
+	X(OWNER, order_answered, "an order is answered")                                   \
+	X(NEXT, takeover_begun, "a next broker has looked at what is kept")                \
+	X(NEXT, takeover_joined, "it has joined the owner")                                \
+	X(NEXT, takeover_loaded, "it has loaded the ledger of the one before it")          \
+	X(NEXT, takeover_noted, "its own ledger has all, and does not count")              \
+	X(NEXT, takeover_counts, "its own ledger counts")                                  \
+	X(NEXT, takeover_owed, "the answers that were owed are sent")                      \
+	X(NEXT, takeover_waits, "the requests that waited are handled again")              \
+	X(NEXT, takeover_done, "the packet in hand is handled")
 
 enum crash_point {
 #define CRASH_POINT_ENUM(side, name, text) CRASH_##name,

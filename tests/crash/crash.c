@@ -6,7 +6,8 @@
  * Each scenario is played once undisturbed, which shows what crash points (crash-point.h) it passes, in the library and
  * in the broker. Then it is played once for each of these points and each of kill, stop and exit, the first passing
  * doing it; once for each point of the broker and of the owner, at which the owner is killed; once for each point of
- * the broker, at which the broker itself is killed and another one goes on; and for each point of an owner's start, at which the owner is killed that follows one that was killed; then CRASH_ROUNDS times with scenario,
+ * the broker, at which the broker itself is killed and another one goes on, and for each point of a takeover, at which
+ * that one is killed, too; and for each point of an owner's start, at which the owner is killed that follows one that was killed; then CRASH_ROUNDS times with scenario,
  * point, passing and action at random (CRASH_SEED repeats that). The scenarios are dealt to a few lanes (lanes.h), each
  * with one broker that serves all its plays. After each, when nothing of the victim is left, the accounting must be
  * empty but for the other client, which then takes all of the device's memory and must find it zeroed. A point that no
@@ -46,7 +47,7 @@ int main(void)
 #define ROUNDS      1000
 
 /* For a point that only some plays of a scenario pass, by side. The broker's may come when the victim is gone. */
-static const int tries_for[] = { 5, 2, 1, 1 };
+static const int tries_for[] = { 5, 2, 1, 1, 1 };
 
 #define PASSES_MAX  20  /* the later passings are like the earlier ones */
 
@@ -61,7 +62,10 @@ static const char *const action_words[ACTIONS] = { "kill", "stop", "exit", "kill
 /* The end of an owner that has memory, before what comes at the start of the next one. */
 #define FIRST_OWNER "order_answered:1:kill\n"
 
-enum side { LIBRARY, BROKER, LOOP, OWNER };
+/* The end of a broker at the victim's first request, before what comes at the start of the next one. */
+#define FIRST_SERVER "request_received:1:kill:%d:%d\n"
+
+enum side { LIBRARY, BROKER, LOOP, OWNER, NEXT };
 
 static const struct {
 	enum side   side;
@@ -265,13 +269,14 @@ static bool owner_is_replaced(int expected, bool *caught)
 	return !wrong;
 }
 
-/* After all but the death of the broker. Stores whether the order was carried out. */
-static bool server_is_replaced(bool *caught)
+/* After all but the death of the broker. Stores whether all orders were carried out. */
+static bool server_is_replaced(int expected, bool *caught)
 {
 	const char *wrong = balance_wrong(&broker, &other);
+	int done = broker_order("");
 
-	*caught = broker_order("");
-	if (!wrong && *caught && !SOON(server_is_another()))
+	*caught = done == expected;
+	if (!wrong && done && !SOON(server_is_another()))
 		wrong = "no other broker starts";
 	if (wrong)
 		printf("# %s: %s\n", play_name, wrong);
@@ -304,7 +309,7 @@ static bool play(const char *point, enum action action, int expected, bool *caug
 	if (action == KILL_OWNER)
 		good &= owner_is_replaced(expected, caught);
 	if (action == KILL_BROKER)
-		good &= server_is_replaced(caught);
+		good &= server_is_replaced(expected, caught);
 	return all_is_well() && good;
 }
 
@@ -321,14 +326,19 @@ static bool crash(int scenario, int point, int nth, enum action action, bool *ca
 	enum side side = points[point].side;
 	/* a point of an owner's start needs the end of another owner */
 	bool next_owner = side == OWNER && !passes[scenario][point];
-	char text[256];
-	int length = snprintf(text, sizeof text, "%s%s:%d:%s", next_owner ? FIRST_OWNER : "", points[point].name, nth,
-			      action_words[action]);
+	char text[256], first[64] = "";
+	int length;
 
 	prepare(scenario, action);
 	snprintf(play_name, sizeof play_name, "%s, %s at %s, passing %d", playing->name, action_names[action],
 		 points[point].name, nth);
+	length = snprintf(text, sizeof text, "%s%s:%d:%s", next_owner ? FIRST_OWNER : "", points[point].name, nth,
+			  action_words[action]);
 	victim_start(&broker, side == LIBRARY ? text : NULL, playing->fail);
+	if (side == NEXT) {
+		snprintf(first, sizeof first, FIRST_SERVER, victim.pid, server);
+		length = snprintf(text, sizeof text, "%s%s:%d:%s", first, points[point].name, nth, action_words[action]);
+	}
 	if (side == BROKER || side == LOOP)
 		snprintf(text + length, sizeof text - (size_t)length, ":%d:%d", victim.pid,
 			 action == KILL_OWNER  ? owner :
@@ -336,7 +346,7 @@ static bool crash(int scenario, int point, int nth, enum action action, bool *ca
 						 victim.pid);
 	if (side != LIBRARY)
 		broker_order(text);
-	return play(points[point].name, action, next_owner ? 2 : 1, caught);
+	return play(points[point].name, action, next_owner || side == NEXT ? 2 : 1, caught);
 }
 
 /* ---- all of them ---- */
@@ -360,7 +370,9 @@ static void play_undisturbed(int scenario)
 static bool is_for(enum action action, enum side side)
 {
 	if (action == KILL_BROKER)
-		return side == BROKER || side == LOOP;
+		return side == BROKER || side == LOOP || side == NEXT;
+	if (side == NEXT)
+		return false;
 	return action == KILL_OWNER ? side != LIBRARY : side != OWNER;
 }
 
@@ -385,13 +397,14 @@ static void crash_at_each_point(int scenario)
 	static const char *const what[] = { [LIBRARY] = "a client killed, stopped and ended",
 					    [BROKER] = "a client killed, stopped and ended, owner and broker killed,",
 					    [LOOP] = "a client killed, stopped and ended, owner and broker killed,",
-					    [OWNER] = "the owner killed" };
+					    [OWNER] = "the owner killed",
+					    [NEXT] = "two brokers killed" };
 
 	for (int point = 0; point < CRASH_POINT_COUNT; point++) {
 		enum side side = points[point].side;
 		bool good = true;
 
-		if ((!passes[scenario][point] && side != OWNER) ||
+		if ((!passes[scenario][point] && side != OWNER && side != NEXT) ||
 		    (only_point && strcmp(only_point, points[point].name)))
 			continue;
 		for (enum action action = 0; good && action < FOR_EACH_POINT; action++)
@@ -444,6 +457,8 @@ static bool is_reached(int point)
 {
 	enum side side = points[point].side;
 
+	if (side == NEXT)
+		return server_caught_at[point];
 	return (side == OWNER || caught_at[point]) && (side == LIBRARY || side == OWNER || server_caught_at[point]) &&
 	       (side == LIBRARY || owner_caught_at[point] ||
 		(point == CRASH_memory_adopted && !tested_export()->by_descriptor));
