@@ -42,7 +42,7 @@ enum kept_kind {
 	KEPT_OWNER = 8,  /* the broker's end of the owner's socket */
 	KEPT_LEDGER = 9, /* the ledger */
 	KEPT_CONFIG = 10, /* a copy of the configuration file that was read last */
-	KEPT_LISTENER = 11, /* brokerd's socket, its lock and its file, if brokerd has made it again */
+	KEPT_LISTENER = 11, /* brokerd's socket, its lock and its file */
 	KEPT_LISTENER_LOCK = 12,
 	KEPT_LISTENER_FILE = 13
 };

@@ -238,20 +238,21 @@ static int broker_begin(struct service *service, struct keeper_end *from)
 	return error;
 }
 
-/* Has the next broker, which inherits the keeper's socket, use the one that was made again. */
+/* Has the next broker use the socket as it is now. The keeper's own is the one of brokerd's start. */
 static void socket_put(struct service *service)
 {
 	int file = brokerd_socket_identify(&service->socket);
 
 	takeover_put(&service->broker, KEPT_LISTENER, service->socket.fd);
-	takeover_put(&service->broker, KEPT_LISTENER_LOCK, service->socket.lock);
+	if (service->socket.lock >= 0)
+		takeover_put(&service->broker, KEPT_LISTENER_LOCK, service->socket.lock);
 	if (file < 0)
 		return;
 	takeover_put(&service->broker, KEPT_LISTENER_FILE, file);
 	close(file);
 }
 
-/* Uses the socket that the broker before this one has made again. */
+/* Uses the socket of the broker before this one. */
 static void socket_take(struct service *service, const struct keeper_end *from)
 {
 	int fd = kept_take(from->kept, keep_key(KEPT_LISTENER, 1));
@@ -322,6 +323,8 @@ static int serve(struct service *service, struct keeper_end *from)
 
 	if (error)
 		return error;
+	if (!service->core.takeover.goes_on)
+		socket_put(service);
 	broker_when_no_owner(&service->broker, on_no_owner, service);
 	say_ready(service);
 	watch_socket(service);

@@ -159,10 +159,12 @@ static void signal_process(pid_t pid, int signal)
 
 static void act(const struct order *order, enum side side)
 {
-	int signal = !strcmp(order->action, "stop") ? SIGSTOP : SIGKILL;
+	int signal = !strcmp(order->action, "stop")  ? SIGSTOP :
+		     !strcmp(order->action, "abort") ? SIGABRT :
+						       SIGKILL;
 
 	order_mark(order);
-	if (side == BROKER || side == LOOP)
+	if ((side == BROKER || side == LOOP) && order->target > 0)
 		signal_process(order->target, signal);
 	else if (!strcmp(order->action, "exit"))
 		_exit(CRASH_EXIT);
@@ -197,7 +199,7 @@ static bool is_due(const struct order *order, enum crash_point point, pid_t pid)
 
 	if (strcmp(order->name, names[point]) || (side == BROKER && order->pid != pid))
 		return false;
-	if ((side == BROKER || side == LOOP) && order->target <= 0)
+	if ((side == BROKER || side == LOOP) && !order->target)
 		return false;
 	return atomic_fetch_add(&passed[point], 1) + 1 == order->nth;
 }

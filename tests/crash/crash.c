@@ -7,13 +7,14 @@
  * in the broker. Then it is played once for each of these points and each of kill, stop and exit, the first passing
  * doing it; once for each point of the broker and of the owner, at which the owner is killed; once for each point of
  * the broker, at which the broker itself is killed and another one goes on, and for each point of a takeover, at which
- * that one is killed, too; and for each point of an owner's start, at which the owner is killed that follows one that was killed; then CRASH_ROUNDS times with scenario,
- * point, passing and action at random (CRASH_SEED repeats that). The scenarios are dealt to a few lanes (lanes.h), each
- * with one broker that serves all its plays. After each, when nothing of the victim is left, the accounting must be
- * empty but for the other client, which then takes all of the device's memory and must find it zeroed. A point that no
- * scenario passes is a failure, and so is one at which no victim or owner could be caught. While a victim is stopped,
- * the other must be served as ever. No step has another result because a broker or an owner was killed, unless the export has no
- * descriptors: then buffers may lose their names.
+ * that one is killed, too; and for each point of an owner's start, at which the owner is killed that follows one that
+ * was killed; then CRASH_ROUNDS times with scenario, point, passing and action at random (CRASH_SEED repeats that). The
+ * scenarios are dealt to a few lanes (lanes.h), each with one broker that serves all its plays. After each, when
+ * nothing of the victim is left, the accounting must be empty but for the other client, which then takes all of the
+ * device's memory and must find it zeroed. A point that no scenario passes is a failure, and so is one at which no
+ * victim or owner could be caught. While a victim is stopped, the other must be served as ever. No step has another
+ * result because a broker or an owner was killed, unless the export has no descriptors: then buffers may lose their
+ * names.
  *
  *   tests/crash/crash [SCENARIO [POINT]]    only that, for a look at a failure
  */
@@ -337,7 +338,8 @@ static bool crash(int scenario, int point, int nth, enum action action, bool *ca
 	victim_start(&broker, side == LIBRARY ? text : NULL, playing->fail);
 	if (side == NEXT) {
 		snprintf(first, sizeof first, FIRST_SERVER, victim.pid, server);
-		length = snprintf(text, sizeof text, "%s%s:%d:%s", first, points[point].name, nth, action_words[action]);
+		length = snprintf(text, sizeof text, "%s%s:%d:%s", first, points[point].name, nth,
+				  action_words[action]);
 	}
 	if (side == BROKER || side == LOOP)
 		snprintf(text + length, sizeof text - (size_t)length, ":%d:%d", victim.pid,

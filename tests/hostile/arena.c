@@ -203,14 +203,14 @@ static bool is_device_memory(const char *path)
 }
 
 /* All but those of memory, freed memory among it, which the host device keeps for a while. */
-static int broker_descriptors(void)
+static int process_descriptors(pid_t pid)
 {
 	char path[64], target[256];
 	const struct dirent *entry;
 	int count = 0;
 	DIR *fds;
 
-	snprintf(path, sizeof path, "/proc/%d/fd", arena_broker.pid);
+	snprintf(path, sizeof path, "/proc/%d/fd", pid);
 	fds = opendir(path);
 	while (fds && (entry = readdir(fds))) {
 		ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof target - 1);
@@ -223,19 +223,30 @@ static int broker_descriptors(void)
 	return count;
 }
 
-static long broker_rss(void)
+/* Of brokerd and of its process that serves. */
+static int broker_descriptors(void)
+{
+	return process_descriptors(arena_broker.pid) + process_descriptors(server_of(arena_broker.pid));
+}
+
+static long process_rss(pid_t pid)
 {
 	char path[64];
 	long pages = 0;
 	FILE *file;
 
-	snprintf(path, sizeof path, "/proc/%d/statm", arena_broker.pid);
+	snprintf(path, sizeof path, "/proc/%d/statm", pid);
 	file = fopen(path, "r");
 	if (file && fscanf(file, "%*d %ld", &pages) != 1)
 		pages = 0;
 	if (file)
 		fclose(file);
 	return pages * sysconf(_SC_PAGESIZE);
+}
+
+static long broker_rss(void)
+{
+	return process_rss(arena_broker.pid) + process_rss(server_of(arena_broker.pid));
 }
 
 static void show_log(void)

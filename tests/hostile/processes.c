@@ -342,7 +342,11 @@ static void pry_into(pid_t pid)
 
 static void pry(void)
 {
+	pid_t server = server_of(arena_broker.pid);
+
 	pry_into(arena_broker.pid);
+	if (server)
+		pry_into(server);
 	pry_into(stage->victim);
 }
 

@@ -14,7 +14,7 @@ struct broker;
  */
 extern bool text_hides_chance;
 
-void line(const char *format, ...) __attribute__((format(printf, 1, 2))); /* adds a line */
+void row(const char *format, ...) __attribute__((format(printf, 1, 2))); /* adds a line */
 char *text_take(void); /* returns all lines in an order of their own, for free(3), and forgets them */
 
 /* Returns what the broker has, for free(3). */

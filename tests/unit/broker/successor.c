@@ -489,7 +489,7 @@ static void record_line(const struct ledger_record *record, void *context)
 		text[2 * i + 1] = digits[bytes[i] & 15];
 	}
 	text[2 * record->size] = 0;
-	line("record of type %u: %s", record->type, text);
+	row("record of type %u: %s", record->type, text);
 }
 
 static char *ledger_text(const struct note *of)
