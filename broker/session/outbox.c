@@ -142,6 +142,17 @@ static bool is_read(const struct outbox *box)
 	return !ioctl(box->sock, SIOCOUTQ, &bytes) && bytes < WIRE_SIZE;
 }
 
+bool outbox_is_bound(const struct wire_message *message, int fd)
+{
+	return message->type == WIRE_VIEW || (message->type == WIRE_DONE && fd >= 0);
+}
+
+static void tell_of_sent(struct outbox *box, const struct outgoing *out)
+{
+	if (box->owner.sent && outbox_is_bound(&out->message, out->fd))
+		box->owner.sent(box->owner.context, out->message.request);
+}
+
 /*
  * Sends the first message. The kernel counts unread descriptors, of all sessions together, against the broker's limit
  * of open files (unix(7), ETOOMANYREFS). So a session may have at most OUTBOX_UNREAD unread, for which it is charged.
@@ -158,8 +169,8 @@ static int send_first(struct outbox *box)
 		return -EAGAIN;
 	error = socket_send(box->sock, &out->message, out->fd, MSG_DONTWAIT);
 	box->unread += !error && out->fd >= 0;
-	if (!error && out->fd >= 0 && out->message.type == WIRE_DONE && box->owner.sent)
-		box->owner.sent(box->owner.context, out->message.request);
+	if (!error)
+		tell_of_sent(box, out);
 	/* after -ECONNRESET the peer has closed the socket: the owner handles the hang-up when it reads the socket */
 	if (!error || error == -ECONNRESET)
 		outgoing_done(box, box->first);
@@ -177,8 +188,10 @@ static unsigned send_packet(struct outbox *box)
 		packet[count++] = out->message;
 	if (count < 2 || socket_send_many(box->sock, packet, count, count, MSG_DONTWAIT) <= 0)
 		return 0;
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
+		tell_of_sent(box, box->first);
 		outgoing_done(box, box->first);
+	}
 	return count;
 }
 
@@ -365,10 +378,8 @@ static bool is_owed(const struct outgoing *out)
 	case WIRE_INQUIRE:
 	case WIRE_PART:
 		return false;
-	case WIRE_DONE:
-		return out->fd < 0;
 	default:
-		return true;
+		return !outbox_is_bound(&out->message, out->fd);
 	}
 }
 

@@ -42,7 +42,7 @@ struct outbox_owner {
 	void (*failed)(void *context, const char *reason);
 	/* called when the socket has room again after outbox_has_room() returned false; may be NULL */
 	void (*room)(void *context);
-	/* called when a DONE with a descriptor is sent, which the ledger cannot have; may be NULL */
+	/* called when an answer is sent that outbox_is_bound(); may be NULL */
 	void (*sent)(void *context, uint64_t request);
 	void *context;
 	struct tracking   *tracking; /* where answers that are not sent yet are noted; NULL: nowhere */
@@ -70,6 +70,12 @@ struct outbox {
 	bool                is_changed;  /* the outbox is in outboxes->changed */
 	struct outbox      *prev, *next; /* links in the list outboxes->changed */
 };
+
+/*
+ * Whether no other broker can give the answer: a DONE with a descriptor of this process alone, and a VIEW, because the
+ * PARTs before it are not noted.
+ */
+bool outbox_is_bound(const struct wire_message *message, int fd);
 
 /* Returns 0, or -ENOMEM with the error message set, and then outboxes_deinit() is called all the same. */
 int outboxes_init(struct outboxes *outboxes);

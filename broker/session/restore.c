@@ -156,6 +156,15 @@ int session_restore(struct broker *broker, const struct session_record *record,
 
 /* ---- requests ---- */
 
+/* Refuses a request of which the last broker has sent a part. No counter and no event tells of it. */
+static void ask_again(struct session *session, uint64_t request)
+{
+	struct wire_message message;
+
+	wire_refuse(&message, request, -EAGAIN, "the broker was replaced meanwhile: ask again");
+	session_send(session, &message, -1);
+}
+
 static void handle_again(struct broker *broker, const struct pending *pending)
 {
 	struct session *session = session_find(broker, pending->session);
@@ -168,7 +177,7 @@ static void handle_again(struct broker *broker, const struct pending *pending)
 	if (message.type == WIRE_LEAVE)
 		session->state = SESSION_OPEN;
 	if (message.type == WIRE_LIST || message.type == WIRE_SNAPSHOT)
-		session_refuse(session, message.request, -EAGAIN, "the broker was replaced meanwhile: ask again");
+		ask_again(session, message.request);
 	else if (broker->sessions->hooks->message(session, &message))
 		session_disconnect(session, error_text());
 	session->awaited = 0;

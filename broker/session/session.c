@@ -99,12 +99,12 @@ int session_open_outbox(struct session *session)
 }
 
 /*
- * Notes that a request is answered. One whose answer carries a descriptor of this process alone is answered when that
- * is sent, because another broker cannot send it (on_sent()).
+ * Notes that a request is answered. One whose answer no other broker can give is answered when that is sent
+ * (on_sent()).
  */
 static void count_answer(struct session *session, const struct wire_message *message, int fd)
 {
-	if (!message->request || message->type == WIRE_PART || (message->type == WIRE_DONE && fd >= 0))
+	if (!message->request || message->type == WIRE_PART || outbox_is_bound(message, fd))
 		return;
 	session->answered |= message->request == session->handled;
 	pending_end(&session->broker->sessions->pendings, &session->pending, message->request);

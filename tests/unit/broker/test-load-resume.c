@@ -206,6 +206,32 @@ static void test_a_kill_at_what_is_not_answered(void **state)
 	part(&peer);
 }
 
+/* What comes before the last message of a list is not noted, so the client has to ask the next broker again. */
+static void test_a_list_that_was_not_sent_is_refused(void **state)
+{
+	struct wire_message message = named(WIRE_LIST, 9, "*"), answer;
+	struct peer peer = join();
+
+	(void)state;
+	make(&peer, "a", 0);
+	moment = KILL_COMMITTED;
+	successor_kill_at(moment);
+	say(peer.sock, &message);
+	do
+		answer = receive_message(peer.sock);
+	while (answer.type == WIRE_PART);
+	assert_int_equal(answer.type, WIRE_VIEW);
+	run_passes();
+	successor_expect_same_effect();
+	answer = receive_message(peer.sock);
+	assert_int_equal(answer.type, WIRE_REFUSED);
+	assert_int_equal(answer.request, message.request);
+	assert_int_equal(answer.refused.error, -EAGAIN);
+	successor_end();
+	ask(&peer, WIRE_UNLINK, "a");
+	part(&peer);
+}
+
 /* The session is there as soon as its welcome is noted, and gets the welcome from the next broker. */
 static void test_a_kill_before_a_welcome_is_sent(void **state)
 {
@@ -333,6 +359,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { TEST(test_a_kill_before_a_message_is_handled),
 					    TEST(test_a_kill_before_the_answer_is_sent),
 					    TEST(test_a_kill_at_what_is_not_answered),
+					    TEST(test_a_list_that_was_not_sent_is_refused),
 					    TEST(test_a_kill_before_a_welcome_is_sent),
 					    TEST(test_a_handle_of_the_successor_is_opened_by_the_key_of_before),
 					    TEST(test_a_request_that_waits_waits_on_with_the_time_that_is_left),
