@@ -42,7 +42,8 @@ struct range {
 	int                  descriptor;
 	struct device_handle handle;     /* imported memory: the handle, which identifies the memory */
 	unsigned             opens;      /* number of opens that were not closed yet */
-	uint64_t             writers;    /* bit n is set if the device with ordinal n has write access */
+	uint64_t             readers;    /* bit n is set if the device with ordinal n has access */
+	uint64_t             writers;    /* bit n is set if it may write, too */
 	UT_hash_handle       hh;         /* entry of the table `ranges`, by base */
 };
 
@@ -87,8 +88,8 @@ static bool range_find(const void *base, struct range *range)
 	return found;
 }
 
-/* Adds `opens` to range.opens of the range at `base`, and sets the bits `writers` in its range.writers. */
-static void range_change(const void *base, int opens, uint64_t writers)
+/* Adds `opens` to range.opens of the range at `base`, and sets the bits in its range.readers and range.writers. */
+static void range_change(const void *base, int opens, uint64_t readers, uint64_t writers)
 {
 	struct range *range;
 
@@ -96,15 +97,16 @@ static void range_change(const void *base, int opens, uint64_t writers)
 	HASH_FIND_PTR(ranges, &base, range);
 	if (range) {
 		range->opens += (unsigned)opens;
+		range->readers |= readers;
 		range->writers |= writers;
 	}
 	pthread_mutex_unlock(&ranges_lock);
 }
 
-/* Returns the bit of the device with this ordinal in range.writers, or 0 if `writable` is false. */
-static uint64_t writer(int ordinal, bool writable)
+/* Returns the bit of the device with this ordinal, or 0 if `has` is false. */
+static uint64_t bit_of(int ordinal, bool has)
 {
-	return (uint64_t)writable << ordinal;
+	return (uint64_t)has << ordinal;
 }
 
 static void range_remove(const void *base)
@@ -192,7 +194,8 @@ static int memory_map(CUmemGenericAllocationHandle memory, uint64_t size, int or
 	range->chunks = 1;
 	range->reserved = reserved;
 	range->opens = 1;
-	range->writers = writer(ordinal, writable);
+	range->readers = bit_of(ordinal, true);
+	range->writers = bit_of(ordinal, writable);
 	rc = range_add(range);
 	if (!rc)
 		return 0;
@@ -216,7 +219,7 @@ static int range_unmap(int ordinal, void *base)
 	if (!range_find(base, &range))
 		return not_mapped(base);
 	if (range.opens > 1) {
-		range_change(base, -1, 0);
+		range_change(base, -1, 0, 0);
 		return 0;
 	}
 	result = cuda.MemUnmap(cuda_address(base), range.size);
@@ -255,7 +258,7 @@ int cuda_vmm_make_writable(int ordinal, void *base)
 	pthread_mutex_lock(&fixed_lock);
 	rc = range_find(base, &range) ? access_set(cuda_address(base), range.size, ordinal, true) : not_mapped(base);
 	if (!rc)
-		range_change(base, 0, writer(ordinal, true));
+		range_change(base, 0, 0, bit_of(ordinal, true));
 	pthread_mutex_unlock(&fixed_lock);
 	return rc;
 }
@@ -435,17 +438,20 @@ static int import_map(int ordinal, const struct device_memory *import, void **pt
 }
 
 /*
- * Opens memory that another open of this process has mapped at its given address: only gives the device access, and
- * counts the open.
+ * Opens memory that another open of this process has mapped at its given address: counts the open, and gives the device
+ * the access that it lacks. Access that it has is not set again: other threads may use the memory meanwhile, and the
+ * driver takes it away for a moment (docs/facts.md).
  */
 static int open_again(int ordinal, const struct device_memory *import, const struct range *range, void **ptr)
 {
-	uint64_t writers = range->writers | writer(ordinal, import->writable);
-	int      rc = access_set(cuda_address(range->base), range->size, ordinal, writers >> ordinal & 1);
+	bool has = range->readers >> ordinal & 1, writes = range->writers >> ordinal & 1;
+	int  rc = has && (writes || !import->writable) ?
+			  0 :
+			  access_set(cuda_address(range->base), range->size, ordinal, writes || import->writable);
 
 	if (rc)
 		return rc;
-	range_change(range->base, 1, writers);
+	range_change(range->base, 1, bit_of(ordinal, true), bit_of(ordinal, import->writable));
 	*ptr = range->base;
 	return 0;
 }

@@ -132,15 +132,20 @@ bool hand_sync(struct hand *hand)
 	return WANT(COPY, 0, gpub_stream_sync(hand->stream));
 }
 
-static bool copy(struct hand *hand, void *to, const void *from, uint64_t size)
+/* Copies between the lease's memory and the host's. */
+static bool copy(struct hand *hand, const gpub_lease *lease, void *to, const void *from, uint64_t size)
 {
-	return WANT(COPY, 0, gpub_copy_on(*hand->client, to, from, size, hand->stream)) && hand_sync(hand);
+	if (WANT(COPY, 0, gpub_copy_on(*hand->client, to, from, size, hand->stream)) && hand_sync(hand))
+		return true;
+	note_failure("that was of %llu bytes of the lease %p of %llu bytes, with rights %u", (unsigned long long)size,
+		     lease->ptr, (unsigned long long)lease->size, lease->rights);
+	return false;
 }
 
 bool hand_write(struct hand *hand, const gpub_lease *lease, uint64_t from, uint64_t size, uint64_t stamp)
 {
 	pattern(hand->host, from, size, stamp);
-	return copy(hand, (uint8_t *)lease->ptr + from, hand->host, size);
+	return copy(hand, lease, (uint8_t *)lease->ptr + from, hand->host, size);
 }
 
 static bool wrong(struct hand *hand, uint64_t at, const char *name)
@@ -153,7 +158,7 @@ static bool wrong(struct hand *hand, uint64_t at, const char *name)
 
 bool hand_check(struct hand *hand, const gpub_lease *lease, uint64_t written, uint64_t stamp, const char *name)
 {
-	if (!copy(hand, hand->host, lease->ptr, lease->size))
+	if (!copy(hand, lease, hand->host, lease->ptr, lease->size))
 		return false;
 	atomic_fetch_add(&kills->bytes, lease->size);
 	pattern(hand->wanted, 0, written, stamp);
@@ -167,7 +172,7 @@ bool hand_check(struct hand *hand, const gpub_lease *lease, uint64_t written, ui
 
 bool hand_check_either(struct hand *hand, const gpub_lease *lease, uint64_t stamp, const char *name)
 {
-	if (!copy(hand, hand->host, lease->ptr, lease->size))
+	if (!copy(hand, lease, hand->host, lease->ptr, lease->size))
 		return false;
 	atomic_fetch_add(&kills->bytes, lease->size);
 	pattern(hand->wanted, 0, lease->size, stamp);

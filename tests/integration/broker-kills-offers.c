@@ -266,7 +266,7 @@ static bool (*const hosts[OFFER_KINDS])(struct hand *, struct offer *,
 
 static void open_offer(struct hand *hand, struct offer *offer)
 {
-	static const uint32_t flags[] = { 0, 0, GPUB_DEDICATED, GPUB_SAME_ADDRESS };
+	const uint32_t flags[] = { 0, 0, GPUB_DEDICATED, kills->same_address };
 
 	atomic_store(&offer->step, 0);
 	atomic_store(&offer->arrived, 0);

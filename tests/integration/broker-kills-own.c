@@ -130,7 +130,7 @@ static bool make_layout(struct hand *hand, struct own *own, gpub_spec *spec)
 
 static bool make(struct hand *hand, struct own *own)
 {
-	static const uint32_t kinds[] = { 0, 0, 0, GPUB_DEDICATED, GPUB_TIMELINE, GPUB_SAME_ADDRESS, GPUB_EPHEMERAL };
+	const uint32_t kinds[] = { 0, 0, 0, GPUB_DEDICATED, GPUB_TIMELINE, kills->same_address, GPUB_EPHEMERAL };
 	gpub_spec spec = GPUB_SPEC_INIT;
 
 	memset(own, 0, sizeof *own);

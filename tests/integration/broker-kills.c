@@ -257,6 +257,7 @@ static int director_main(char *program, char *file)
 {
 	kills->seed = number_of("BROKER_SEED", 1);
 	kills->steps = number_of("BROKER_STEPS", 0);
+	kills->same_address = number_of("BROKER_SAME_ADDRESS", GPUB_SAME_ADDRESS) ? GPUB_SAME_ADDRESS : 0;
 	kills->begin = note_now();
 	kills->end = kills->begin + number_of("BROKER_SECONDS", 10) * 1000000000ull;
 	set_round_end();

@@ -28,7 +28,7 @@
 #define HANDS       (WORKERS + THREADED * (THREADS - 1))
 #define OWNS        5             /* buffers of each hand at most */
 #define SMALL       60000u        /* bytes: shares an allocation with others */
-#define LARGE       (3u << 20)    /* bytes: more than a granule */
+#define LARGE       (4u << 20)    /* bytes: a whole number of granules on each kind of device */
 #define GUESTS      3
 #define ARENAS      2
 #define ARENA_NAMES 3
@@ -106,6 +106,7 @@ struct victim {
 struct kills {
 	uint64_t seed, begin, end; /* end: when the last round ends */
 	uint64_t steps;            /* of each hand in all, or 0: until `end` */
+	uint32_t same_address;     /* GPUB_SAME_ADDRESS, or 0: no buffer has it */
 	_Atomic uint32_t stop;     /* nothing new is begun; after a failure that makes more calls useless, 2 */
 	_Atomic uint32_t barrier[4]; /* number of hands that have come there, in all rounds */
 	_Atomic uint32_t released, round;
