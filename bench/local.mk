@@ -15,6 +15,7 @@ bench_programs = \
 	bench/idle \
 	bench/owner \
 	bench/crowd \
+	bench/pause \
 	bench/peer-mutex \
 	bench/curves
 # Built and run where what they need is: run.sh says which header or command.
@@ -41,6 +42,8 @@ bench_first_SOURCES = bench/first.c $(bench_harness) $(bench_floor)
 bench_first_LDADD = $(public_libs) $(SODIUM_LIBS)
 bench_idle_SOURCES = bench/idle.c $(bench_clients)
 bench_idle_LDADD = $(public_libs) -lpthread
+bench_pause_SOURCES = bench/pause.c $(bench_clients)
+bench_pause_LDADD = $(public_libs) -lpthread
 bench_join_SOURCES = bench/join.c $(bench_harness)
 bench_join_LDADD = $(public_libs)
 bench_name_SOURCES = bench/name.c $(bench_harness)

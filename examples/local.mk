@@ -85,4 +85,4 @@ examples_acquire_SOURCES =
 nodist_EXTRA_examples_acquire_SOURCES = cuda-is-c++.cxx
 examples_acquire_LDADD = examples/libacquire.la $(public_libs) $(CUDA_LIBS)
 endif
-EXTRA_DIST += examples/acquire.cu examples/acquire.py examples/heat.py
+EXTRA_DIST += examples/acquire.cu examples/acquire.py examples/heat.py examples/survive.sh

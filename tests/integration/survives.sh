@@ -61,6 +61,9 @@ check "the owner is the one that there was" eval '[ -n "$owner" ] && timeout 30 
 check "the process gets signals from brokerd alone" eval 'before=$(broker_of "$broker") && kill -TERM "$before" && kill -INT "$before" &&
 	kill -HUP "$before" && sleep 0.3 && [ "$(broker_of "$broker")" = "$before" ] && timeout 30 "$ctl" list >listed'
 
+check "a simulation whose broker is killed ten times makes the same picture" env DEVICE=host timeout 120 \
+	"$top_srcdir/examples/survive.sh" "$built"
+
 # ---- names in the file system ----
 
 rm -f "/dev/shm/gpubroker.$name" "$socket"
@@ -118,4 +121,16 @@ are_gone() {
 } 2>/dev/null
 check "where brokerd itself is killed, broker and owner end" eval 'kill -KILL "$broker"; ended 137 && soon are_gone'
 check "and the next brokerd removes what they left" eval 'start && stops TERM 0 && ! ls -d /dev/shm/gpubroker."$name"* 2>/dev/null'
+# at_once: while the broker's process of the one that was killed may not be gone yet
+at_once() {
+	local n
+	for n in 1 2 3 4 5 6 7 8; do
+		start && kill -KILL "$broker"
+		wait "$broker"
+		broker=''
+	done 2>/dev/null
+	start
+}
+check "also one that starts at once" at_once
+stops TERM 0
 plan
