@@ -170,6 +170,7 @@ static int program_run(struct program *program, const sigset_t *signals)
 	error = identity_check_system();
 	if (error)
 		return error;
+	leftovers_await(config->instance);
 	leftovers_remove(config->instance);
 	error = brokerd_socket_open(&service->socket, service->config);
 	if (error)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "broker/base/log.h"
+#include "broker/base/process-start.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/name.h"
@@ -464,6 +466,32 @@ static void remove_if_dead(const char *name, const char *starting)
 			log_say("removed what the dead broker '%s' left behind", instance);
 		}
 	}
+	close(fd);
+}
+
+#define AWAIT_MS 5000 /* until the processes of a dead broker have ended */
+
+/* Whether a status file is locked, though the process that it names is gone. */
+static bool is_ending(int fd)
+{
+	struct status_header header;
+
+	return pread(fd, &header, sizeof header, 0) == sizeof header && header.magic == STATUS_MAGIC &&
+	       process_start(header.pid, NULL) != header.start_time && status_file_is_held(fd);
+}
+
+void leftovers_await(const char *instance)
+{
+	char path[sizeof SHM_DIR + sizeof STATUS_PREFIX + INSTANCE_SIZE];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof path, SHM_DIR STATUS_PREFIX "%s", instance);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	for (int ms = 0; ms < AWAIT_MS && !fstat(fd, &st) && leftovers_is_own(&st) && is_ending(fd); ms++)
+		poll(NULL, 0, 1);
 	close(fd);
 }
 

@@ -43,6 +43,12 @@ bool leftovers_is_own(const struct stat *st);
 #define LEFTOVERS_KEPT 600 /* seconds after its last update for which a dead broker's file with keeps_events is kept */
 
 /*
+ * Waits, for some seconds at most, until all processes of a dead broker of the name have ended: as long as its status
+ * file is locked, and the process that the file names is gone. Called before leftovers_remove().
+ */
+void leftovers_await(const char *instance);
+
+/*
  * Removes the files of dead brokers, as far as this user may. Called at a program's start, before the program makes
  * files with its instance's name. Keeps two kinds of status files, for a later broker of the same name to take over
  * their events: that of a dead broker with the name `starting` (NULL: none) if leftovers_is_own(), and any with

@@ -2,6 +2,7 @@
 /* arena-broker.c - see arena-broker.h */
 #include "arena-broker.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "arena.h"
 
@@ -124,4 +126,58 @@ void arena_broker_start(struct broker_process *broker, uid_t uid)
 		show_log(broker->log);
 		bail_out("the broker does not start");
 	}
+}
+
+/* ---- what it has ---- */
+
+static bool is_device_memory(const char *path)
+{
+	return (!strncmp(path, "/dev/shm/gpubroker.", 19) && strstr(path, ".mem/")) ||
+	       !strncmp(path, "/memfd:gpubroker.mem/", 21);
+}
+
+/* All but those of memory, freed memory among it, which the host device keeps for a while. */
+static int process_descriptors(pid_t pid)
+{
+	char path[64], target[256];
+	const struct dirent *entry;
+	int count = 0;
+	DIR *fds;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", pid);
+	fds = opendir(path);
+	while (fds && (entry = readdir(fds))) {
+		ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof target - 1);
+
+		target[length > 0 ? length : 0] = 0;
+		count += length > 0 && !is_device_memory(target);
+	}
+	if (fds)
+		closedir(fds);
+	return count;
+}
+
+static long process_rss(pid_t pid)
+{
+	char path[64];
+	long pages = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/statm", pid);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%*d %ld", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+int arena_broker_descriptors(const struct broker_process *broker)
+{
+	return process_descriptors(broker->pid) + process_descriptors(server_of(broker->pid));
+}
+
+long arena_broker_rss(const struct broker_process *broker)
+{
+	return process_rss(broker->pid) + process_rss(server_of(broker->pid));
 }

@@ -15,4 +15,8 @@ void arena_broker_start(struct broker_process *broker, uid_t uid);
 /* Removes the directory. */
 void arena_broker_remove(void);
 
+/* What brokerd and its process that serves have: descriptors but those of memory, and resident bytes. */
+int  arena_broker_descriptors(const struct broker_process *broker);
+long arena_broker_rss(const struct broker_process *broker);
+
 #endif

@@ -2,7 +2,6 @@
 /* arena.c - see arena.h */
 #include "arena.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -195,59 +194,6 @@ static void check_status(void)
 }
 
 /* ---- the broker as the system sees it ---- */
-
-static bool is_device_memory(const char *path)
-{
-	return (!strncmp(path, "/dev/shm/gpubroker.", 19) && strstr(path, ".mem/")) ||
-	       !strncmp(path, "/memfd:gpubroker.mem/", 21);
-}
-
-/* All but those of memory, freed memory among it, which the host device keeps for a while. */
-static int process_descriptors(pid_t pid)
-{
-	char path[64], target[256];
-	const struct dirent *entry;
-	int count = 0;
-	DIR *fds;
-
-	snprintf(path, sizeof path, "/proc/%d/fd", pid);
-	fds = opendir(path);
-	while (fds && (entry = readdir(fds))) {
-		ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof target - 1);
-
-		target[length > 0 ? length : 0] = 0;
-		count += length > 0 && !is_device_memory(target);
-	}
-	if (fds)
-		closedir(fds);
-	return count;
-}
-
-/* Of brokerd and of its process that serves. */
-static int broker_descriptors(void)
-{
-	return process_descriptors(arena_broker.pid) + process_descriptors(server_of(arena_broker.pid));
-}
-
-static long process_rss(pid_t pid)
-{
-	char path[64];
-	long pages = 0;
-	FILE *file;
-
-	snprintf(path, sizeof path, "/proc/%d/statm", pid);
-	file = fopen(path, "r");
-	if (file && fscanf(file, "%*d %ld", &pages) != 1)
-		pages = 0;
-	if (file)
-		fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
-static long broker_rss(void)
-{
-	return process_rss(arena_broker.pid) + process_rss(server_of(arena_broker.pid));
-}
 
 static void show_log(void)
 {
@@ -443,7 +389,7 @@ static void check_latency(const struct attack *attack)
 	worst = quantile(trips, count, 1000);
 	printf("# %s: %u round trips of the victim: p50 %u us, p99 %u us, worst %u us; broker %+ld KiB; %u owners were "
 	       "killed\n", attack->name, count, quantile(trips, count, 500), p99, worst,
-	       (broker_rss() - rss_before) >> 10, atomic_load(&stage->killed));
+	       (arena_broker_rss(&arena_broker) - rss_before) >> 10, atomic_load(&stage->killed));
 	if (attack->flags & TAKES_SECONDS && p99 > ARENA_P99_MS * 1000)
 		complain("one in a hundred round trips of the victim took %u ms or more", p99 / 1000);
 	if (worst > ARENA_TRIP_MS * 1000)
@@ -558,10 +504,11 @@ static void check_everybody(void)
 
 static void check_system(void)
 {
-	long rss = broker_rss();
+	long rss = arena_broker_rss(&arena_broker);
 
-	if (!SOON(broker_descriptors() == descriptors_before))
-		complain("the broker has %d descriptors, and had %d", broker_descriptors(), descriptors_before);
+	if (!SOON(arena_broker_descriptors(&arena_broker) == descriptors_before))
+		complain("the broker has %d descriptors, and had %d", arena_broker_descriptors(&arena_broker),
+			 descriptors_before);
 	if (rss > rss_before + RSS_MAX)
 		complain("the broker has grown by %ld MiB", (rss - rss_before) >> 20);
 }
@@ -593,8 +540,8 @@ static void remember_how_it_was(void)
 		bail_out("the status does not come to rest");
 	usleep(200000);
 	baseline = status_kept();
-	descriptors_before = broker_descriptors();
-	rss_before = broker_rss();
+	descriptors_before = arena_broker_descriptors(&arena_broker);
+	rss_before = arena_broker_rss(&arena_broker);
 	victim_pause(false);
 }
 

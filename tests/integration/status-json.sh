@@ -125,6 +125,8 @@ waits() {
 	"$show" --why "$name" >why; "$show" --json "$name" >whole &&
 		grep -q '"stream"' whole && grep -q '"drain"' whole && grep -q '"kind": "create"' whole
 }
+# the broker's process is another one by then
+kill -KILL "$(broker_of "$broker")"
 soon waits
 if ! soon test -e ready || ! soon test -e second || ! soon test -e fourth; then
 	echo "Bail out! the clients do not get ready: $(cat client.err)"

@@ -433,8 +433,10 @@ void successor_end(void)
 {
 	timelines_stay();
 	usages_limit(&successor.memory->usages, 0);
-	jobs_stop(successor.jobs);
 	sessions_deinit(&successor);
+	jobs_fail(successor.jobs); /* those that wait, whose creations would be left */
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	jobs_stop(successor.jobs);
 	fair_queue_deinit(successor.queue);
 	marks_deinit(successor.marks);
 	registry_deinit(successor.registry);
