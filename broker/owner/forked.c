@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -26,11 +27,20 @@ void forked_become(const char *name, int sock, pid_t parent)
 		_exit(EXIT_FAILURE);
 }
 
+/* Ends the process before the handlers run that the forking process has registered: they are about that one. */
+static void leave(int status, void *none)
+{
+	(void)none;
+	fflush(NULL);
+	_exit(status);
+}
+
 void forked_owner(int sock, pid_t parent)
 {
 	static struct service service;
 
 	forked_become(OWNER_NAME, sock, parent);
+	on_exit(leave, NULL);
 	owner_serve(&service, FORKED_SOCK);
 	exit(EXIT_SUCCESS); /* with the checks that the host device makes at the exit of an owner */
 }

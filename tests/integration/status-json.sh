@@ -102,6 +102,7 @@ complete() {
 }
 
 "$ctl" create typed "i32[3]"
+kill -KILL "$(broker_of "$broker")" # from here on the broker's process is another one
 GPUBROKER_RANK=3 "$client" create held 1 create gone 1 acquire held acquire gone unlink gone mark ready wait go 2>client.err &
 clients+=($!)
 taskset -c "$(sed -n 's/^Cpus_allowed_list:.\([0-9]*\).*/\1/p' /proc/self/status)" "$client" mark second wait go 2>client.err &
@@ -125,8 +126,6 @@ waits() {
 	"$show" --why "$name" >why; "$show" --json "$name" >whole &&
 		grep -q '"stream"' whole && grep -q '"drain"' whole && grep -q '"kind": "create"' whole
 }
-# the broker's process is another one by then
-kill -KILL "$(broker_of "$broker")"
 soon waits
 if ! soon test -e ready || ! soon test -e second || ! soon test -e fourth; then
 	echo "Bail out! the clients do not get ready: $(cat client.err)"
