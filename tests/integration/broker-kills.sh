@@ -3,7 +3,7 @@
 # broker-kills.sh - processes do everything of the public interface with one brokerd and check every result and byte (broker-kills.c),
 # with each kind of export, while processes of the broker may be killed.
 #
-# BROKER_SECONDS (10) or BROKER_STEPS: how long, for each kind of export. BROKER_SEED (1). BROKER_KILLS (100): how often the broker's own
+# BROKER_SECONDS (7) or BROKER_STEPS: how long, for each kind of export. BROKER_SEED (1). BROKER_KILLS (70): how often the broker's own
 # process is killed meanwhile, which its keeper replaces. BROKER_OWNER_KILLS: how often the owner
 # of the memory is killed (0), with memory that comes by descriptors alone. The kills are spread over the seconds.
 # BROKER_EXPORTS: the kinds of export. BROKER_DEVICE: host. BROKER_SAME_ADDRESS: 0 for no buffers with GPUB_SAME_ADDRESS, which several
@@ -20,14 +20,14 @@ top=$(cd "${top_builddir:?}" && pwd)
 brokerd=$top/broker/brokerd
 status=$top/broker/broker-status
 program=$top/tests/integration/broker-kills
-kills=${BROKER_KILLS:-100}
+kills=${BROKER_KILLS:-70}
 owner_kills=${BROKER_OWNER_KILLS:-0}
 name=broker-kills-$$
 load=''
 own_folder
 trap 'own_cleanup $load' EXIT
 export BROKER_CTL=$top/broker/broker-ctl
-export GPUB_HOST_MEMORY=${GPUB_HOST_MEMORY:-1G} BROKER_SEED=${BROKER_SEED:-1} BROKER_SECONDS=${BROKER_SECONDS:-10} BROKER_STEPS=${BROKER_STEPS:-0}
+export GPUB_HOST_MEMORY=${GPUB_HOST_MEMORY:-1G} BROKER_SEED=${BROKER_SEED:-1} BROKER_SECONDS=${BROKER_SECONDS:-7} BROKER_STEPS=${BROKER_STEPS:-0}
 
 # processes PID: it and all that it started
 processes() {

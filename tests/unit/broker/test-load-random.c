@@ -4,7 +4,7 @@
  * the living one; and from a commit on the way, also within a request, a broker can be loaded.
  *
  * At each third request the broker seems to be killed, when it has received or has noted the message: the next one goes
- * on, and equals the living one, too. $LOAD_STEPS says how many requests: .ci/run asks for 30,000 in the normal build.
+ * on, and equals the living one, too. $LOAD_STEPS says how many requests: .ci/run asks for 20,000 in the normal build.
  */
 #include <stdio.h>
 #include <stdlib.h>
