@@ -62,7 +62,7 @@ struct broker_config {
 	unsigned     poll_us;        /* microseconds after a message during which the loop polls instead of sleeping */
 	struct access_list creators; /* users that may create buffers */
 	struct quotas      quotas;
-	const struct owner_place *owner; /* where the owner of the devices runs: owner_process, but in unit tests */
+	const struct owner_place *owner; /* how the owner of the devices is started and stopped (owner/process.h) */
 	struct keeper_end *keeper; /* what this broker's keeper has given; NULL: there is none (takeover.h) */
 	struct board_owner board;  /* of board_reserve(); valid if there is a keeper */
 };

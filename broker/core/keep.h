@@ -36,7 +36,7 @@ enum kept_kind {
 	KEPT_MEMORY = 3, /* of the memory with the number (owner/order.h) */
 	KEPT_PAGE = 4,   /* of the timeline of the buffer with that first serial: the broker's writable one */
 	KEPT_FENCE = 5,  /* a pipe by which the broker learns that DROPs are carried out (keep_fence()) */
-	/* those of which there is one, with number 1 */
+	/* kinds of which a broker has one descriptor, with the number KEPT_ONLY */
 	KEPT_MASTER = 6, /* the master key (base/master-key.h) */
 	KEPT_STATUS = 7, /* the status file, with its lock */
 	KEPT_OWNER = 8,  /* the broker's end of the owner's socket */
@@ -49,6 +49,8 @@ enum kept_kind {
 
 /* Returns the key under which the keeper has the descriptor; 0: no object has such a number. */
 uint64_t keep_key(enum kept_kind kind, uint64_t number);
+
+#define KEPT_ONLY 1 /* number of the only descriptor of its kind */
 
 enum kept_kind keep_kind_of(uint64_t key);
 uint64_t keep_number_of(uint64_t key);

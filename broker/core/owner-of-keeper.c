@@ -13,7 +13,7 @@
 
 static uint64_t key(void)
 {
-	return keep_key(KEPT_OWNER, 1);
+	return keep_key(KEPT_OWNER, KEPT_ONLY);
 }
 
 static int open_place(struct owner_link *link)

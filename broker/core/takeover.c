@@ -19,7 +19,6 @@
 #include "load.h"
 
 #define ALIVE_SECONDS 5 /* the watchdog waits WATCHDOG_LOOKS times WATCHDOG_LOOK_MS */
-#define ALONE 1 /* number of a descriptor of which there is one in a broker */
 #define BEGIN_FENCE 3 /* number of the fence at the begin; those of keep.h and inherited.h are 1 and 2 */
 
 /* ---- the begin ---- */
@@ -89,7 +88,7 @@ int takeover_begin(struct broker *broker, struct keeper_end *from)
 		return error;
 	takeover->from = from;
 	takeover->inherited.kept = from->kept;
-	takeover->goes_on = kept_find(from->kept, keep_key(KEPT_LEDGER, ALONE)) >= 0;
+	takeover->goes_on = kept_find(from->kept, keep_key(KEPT_LEDGER, KEPT_ONLY)) >= 0;
 	error = alive_begin(broker);
 	if (takeover->goes_on)
 		CRASH_POINT(takeover_begun);
@@ -118,14 +117,14 @@ int takeover_take(struct broker *broker, enum kept_kind kind)
 {
 	struct takeover *takeover = broker->takeover;
 
-	return takeover->from ? kept_take(takeover->from->kept, keep_key(kind, ALONE)) : -1;
+	return takeover->from ? kept_take(takeover->from->kept, keep_key(kind, KEPT_ONLY)) : -1;
 }
 
 void takeover_put(struct broker *broker, enum kept_kind kind, int fd)
 {
 	struct takeover *takeover = broker->takeover;
 
-	if (takeover->from && line_put(&takeover->line, keep_key(kind, ALONE), fd))
+	if (takeover->from && line_put(&takeover->line, keep_key(kind, KEPT_ONLY), fd))
 		log_line("the next broker will lack a descriptor: %s", error_text());
 }
 

@@ -102,7 +102,7 @@ static void config_swap(struct service *service, struct brokerd_config *config)
 /* Uses the configuration that the broker before this one has read last. It was accepted then. */
 static void config_take(struct service *service, const struct keeper_end *from)
 {
-	int fd = kept_find(from->kept, keep_key(KEPT_CONFIG, 1));
+	int fd = kept_find(from->kept, keep_key(KEPT_CONFIG, KEPT_ONLY));
 	struct brokerd_options options = service->options;
 	struct brokerd_config *config;
 	char path[32], differ[BROKERD_KEYS_TEXT];
@@ -255,7 +255,7 @@ static void socket_put(struct service *service)
 /* Uses the socket of the broker before this one. */
 static void socket_take(struct service *service, const struct keeper_end *from)
 {
-	int fd = kept_take(from->kept, keep_key(KEPT_LISTENER, 1));
+	int fd = kept_take(from->kept, keep_key(KEPT_LISTENER, KEPT_ONLY));
 	int lock = kept_take(from->kept, keep_key(KEPT_LISTENER_LOCK, 1));
 	int file = kept_take(from->kept, keep_key(KEPT_LISTENER_FILE, 1));
 

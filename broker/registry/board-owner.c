@@ -95,14 +95,24 @@ static int not_taken(const char *why)
 	return error_set(-EBADMSG, "the board of the last broker cannot be taken over: %s", why);
 }
 
+/* Fills a header for the memory that the owner of the board has. -EBADMSG: the memory has another size. */
+static int header_fit(struct board_header *header, const struct board_owner *owner, const char *instance,
+		      const struct owner_facts *facts, uint32_t buffers, uint32_t handles)
+{
+	header_fill(header, instance, facts, buffers, handles);
+	if (header->size != owner->board.size)
+		return not_taken("it was made for other numbers of buffers and handle places");
+	return 0;
+}
+
 int board_fill(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
 	       uint32_t handles)
 {
 	struct board_header header;
+	int error = header_fit(&header, owner, instance, facts, buffers, handles);
 
-	header_fill(&header, instance, facts, buffers, handles);
-	if (header.size != owner->board.size)
-		return not_taken("it was made for other numbers of buffers and handle places");
+	if (error)
+		return error;
 	*owner->header = header;
 	board_place(&owner->board, owner->header, header.size);
 	return 0;
@@ -121,10 +131,10 @@ int board_restore(struct board_owner *owner, const char *instance, const struct 
 		  uint32_t handles)
 {
 	struct board_header header;
+	int error = header_fit(&header, owner, instance, facts, buffers, handles);
 
-	header_fill(&header, instance, facts, buffers, handles);
-	if (header.size != owner->board.size)
-		return not_taken("it was made for other numbers of buffers and handle places");
+	if (error)
+		return error;
 	if (sodium_is_zero(owner->header->instance_id, sizeof owner->header->instance_id))
 		return not_taken("it has no instance");
 	forgive(&header, owner->header);

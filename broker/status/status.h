@@ -66,9 +66,9 @@ int status_open(struct status *status, char instance[INSTANCE_SIZE]);
  * Takes over the status file of the broker before this one: `fd`, which is the status's from then on, is a duplicate
  * of that broker's descriptor, so it has the lock. `instance` is the name that the file had or has. Goes on with its
  * ring and its counts of owners. Until status_start(), the file stays as it is, so readers see what that broker wrote
- * last. Returns 0; 1 if the name leads to the file no more, which status_restore() changes later; or a negative errno
- * with the error message set, and then fd stays the caller's. -EBUSY: another process has the lock. -EBADMSG: it is no
- * status file of this release.
+ * last. Returns 0; 1 if the name is missing or is that of another file, until status_restore() makes it again; or a
+ * negative errno with the error message set, and then fd stays the caller's. -EBUSY: another process has the lock.
+ * -EBADMSG: it is no status file of this release.
  */
 int status_reopen(struct status *status, int fd, const char *instance);
 

@@ -260,9 +260,10 @@ static bool host_victim(struct hand *hand, struct offer *offer, uint32_t guests)
 	return good && finished(offer, guests) && is_left(hand, offer);
 }
 
-static bool (*const hosts[OFFER_KINDS])(struct hand *, struct offer *,
-					uint32_t guests) = { host_once,	    host_many,	host_later, host_drain,
-							     host_timeline, host_newer, host_seal,  host_victim };
+typedef bool host_fn(struct hand *, struct offer *, uint32_t guests);
+
+static host_fn *const hosts[OFFER_KINDS] = { host_once,	    host_many,	host_later, host_drain,
+					     host_timeline, host_newer, host_seal,  host_victim };
 
 static void open_offer(struct hand *hand, struct offer *offer)
 {

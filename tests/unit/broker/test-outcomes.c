@@ -50,7 +50,7 @@ static unsigned handles(void)
 }
 
 /* Also many times round the ring. */
-static void test_an_acknowledged_outcome_is_forgotten_with_all_before_it(void **state)
+static void test_an_acknowledgement_forgets_the_outcome_and_all_before_it(void **state)
 {
 	uint64_t oldest = 1, next = 1;
 
@@ -89,7 +89,7 @@ static void test_a_number_that_is_not_there_forgets_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON(test_an_acknowledged_outcome_is_forgotten_with_all_before_it),
+		ON(test_an_acknowledgement_forgets_the_outcome_and_all_before_it),
 		ON(test_a_number_that_is_not_there_forgets_nothing),
 	};
 
