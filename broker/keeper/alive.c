@@ -29,6 +29,7 @@ static void *watch(void *argument)
 	struct alive *alive = argument;
 	const uint64_t one = 1;
 
+	sem_post(&alive->begun);
 	if (!take(alive->mutex))
 		pthread_mutex_unlock(alive->mutex);
 	(void)!write(alive->eventfd, &one, sizeof one);
@@ -66,6 +67,7 @@ int alive_init(struct alive *alive, struct event_base *base, pthread_mutex_t *mu
 	int error;
 
 	*alive = (struct alive){ .dead = dead, .context = context };
+	sem_init(&alive->begun, 0, 0);
 	alive->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (alive->eventfd < 0)
 		return error_set(-errno, "the keeper has no descriptor left: %m");
@@ -83,8 +85,12 @@ int alive_watch(struct alive *alive)
 {
 	int error = thread_start(&alive->watcher, watch, alive);
 
-	alive->watching = !error;
-	return error;
+	if (error)
+		return error;
+	alive->watching = true;
+	while (sem_wait(&alive->begun)) /* an interrupt by a signal */
+		;
+	return 0;
 }
 
 void alive_unwatch(struct alive *alive)

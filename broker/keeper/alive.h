@@ -12,6 +12,7 @@
 #define GPUB_KEEPER_ALIVE_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 
 #include <event2/event.h>
@@ -21,6 +22,7 @@ struct alive {
 	pthread_mutex_t *mutex;    /* in shared memory; NULL: alive_init() has not succeeded */
 	struct event    *told;     /* the thread has got the mutex, and ends */
 	int              eventfd;  /* by which the thread says so */
+	sem_t            begun;    /* the thread posts it once it runs */
 	pthread_t        watcher;  /* valid if `watching` */
 	bool             watching; /* the thread runs, or has not been joined */
 	void (*dead)(void *context);
@@ -38,8 +40,10 @@ int alive_init(struct alive *alive, struct event_base *base, pthread_mutex_t *mu
 int alive_hold(pthread_mutex_t *mutex);
 
 /*
- * Begins to wait for the mutex, which the broker holds. dead() is called once, and no thread runs then. Returns 0, or a
- * negative errno with the error message set.
+ * Begins to wait for the mutex, which the broker holds. dead() is called once, and no thread runs then. Returns when the
+ * thread runs: a thread that starts takes locks of the allocator (of a sanitizer's, which does not look after fork(2)),
+ * and a child that the keeper forked meanwhile would have them locked for ever. Returns 0, or a negative errno with the
+ * error message set.
  */
 int alive_watch(struct alive *alive);
 
