@@ -223,6 +223,23 @@ static void read_address(int fd, char *line, size_t size)
 	line[at] = 0;
 }
 
+pid_t bench_child(pid_t parent, const char *name)
+{
+	char command[192];
+	FILE *out;
+	int pid;
+
+	snprintf(command, sizeof command,
+		 "for child in $(cat /proc/%d/task/%d/children); do grep -qx %s /proc/$child/comm && echo $child; done",
+		 (int)parent, (int)parent, name);
+	out = popen(command, "r");
+	if (!out || fscanf(out, "%d", &pid) != 1)
+		pid = 0;
+	if (out)
+		pclose(out);
+	return pid;
+}
+
 void bench_broker_start_with(struct bench_broker *broker, const char *kind, const char *const *options)
 {
 	int in[2], out[2];
@@ -240,6 +257,9 @@ void bench_broker_start_with(struct bench_broker *broker, const char *kind, cons
 	if (strncmp(broker->address, "unix:", 5))
 		bench_fail("broker-run does not start: run in the build folder, or set top_builddir");
 	setenv("GPUBROKER", broker->address, 1);
+	broker->serving = bench_child(broker->pid, "gpubroker-serve");
+	if (!broker->serving)
+		broker->serving = broker->pid;
 	snprintf(device, sizeof device, "%s", kind);
 	if (!strncmp(kind, "cuda", 4))
 		name_gpu();

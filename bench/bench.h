@@ -53,6 +53,7 @@ void bench_pin(int cpu);
 
 struct bench_broker {
 	pid_t pid;
+	pid_t serving; /* the process that serves; pid of a release before, which had no other one */
 	int   in; /* its worker ends when this is closed */
 	char  address[128];
 };
@@ -63,6 +64,9 @@ struct bench_broker {
  */
 void bench_broker_start(struct bench_broker *broker, const char *device);
 void bench_broker_stop(struct bench_broker *broker);
+
+/* Returns the child of a process that has the name, as /proc/PID/comm has it; 0: there is none. */
+pid_t bench_child(pid_t parent, const char *name);
 
 /* The same with more options of broker-run, as many as there are before a NULL; and whether it knows one. */
 void bench_broker_start_with(struct bench_broker *broker, const char *device, const char *const *options);

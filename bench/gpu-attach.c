@@ -150,14 +150,13 @@ static double timed_create(gpub_client *client, unsigned number)
 	return (double)(bench_now_ns() - began) / 1e3;
 }
 
-/* Resident memory and descriptors of the broker, its children and grandchildren: one owns the device memory. */
+/* Resident memory and descriptors of the broker and its children: one owns the device memory. */
 static void say_of_broker(pid_t pid, unsigned count)
 {
 	char command[512];
 
 	snprintf(command, sizeof command,
-		 "children() { cat /proc/$1/task/$1/children; }; "
-		 "for pid in %d $(children %d) $(for child in $(children %d); do children $child; done); do "
+		 "for pid in %d $(cat /proc/%d/task/%d/children); do "
 		 "echo \"# %u buffers: $(cat /proc/$pid/comm)\" "
 		 "$(grep VmRSS /proc/$pid/status), $(ls /proc/$pid/fd | wc -l) descriptors >&2; done",
 		 (int)pid, (int)pid, (int)pid, count);

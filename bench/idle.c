@@ -14,7 +14,6 @@
 #define SECONDS 3
 
 struct work {
-	pid_t  broker;
 	double switches, cpu_us;
 };
 
@@ -32,14 +31,14 @@ static double number_in(const char *path, const char *key)
 	return number;
 }
 
-/* Over all its threads. */
-static struct work work_of(pid_t broker)
+/* Over all threads of a process. */
+static struct work work_of(pid_t pid)
 {
-	struct work sum = { .broker = broker };
+	struct work sum = { 0 };
 	char pattern[64], path[128];
 	glob_t found;
 
-	snprintf(pattern, sizeof pattern, "/proc/%d/task/*", broker);
+	snprintf(pattern, sizeof pattern, "/proc/%d/task/*", pid);
 	if (glob(pattern, 0, NULL, &found))
 		bench_fail("the broker is gone");
 	for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -52,7 +51,17 @@ static struct work work_of(pid_t broker)
 	return sum;
 }
 
-static void measure(pid_t broker)
+/* Of the process that serves and of its keeper. */
+static struct work work_of_both(const struct bench_broker *broker)
+{
+	struct work sum = work_of(broker->serving), keeper = { 0 };
+
+	if (broker->serving != broker->pid)
+		keeper = work_of(broker->pid);
+	return (struct work){ sum.switches + keeper.switches, sum.cpu_us + keeper.cpu_us };
+}
+
+static void measure(const struct bench_broker *broker)
 {
 	struct bench wakes, cpu;
 
@@ -60,10 +69,10 @@ static void measure(pid_t broker)
 	bench_begin(&cpu, "idle-cpu", "us/s");
 	sleep(1); /* what the clients asked for is written to the status file */
 	for (int i = 0; i < SECONDS; i++) {
-		struct work before = work_of(broker), after;
+		struct work before = work_of_both(broker), after;
 
 		sleep(1);
-		after = work_of(broker);
+		after = work_of_both(broker);
 		bench_sample(&wakes, BENCH_OURS, after.switches - before.switches);
 		bench_sample(&cpu, BENCH_OURS, after.cpu_us - before.cpu_us);
 	}
@@ -86,7 +95,7 @@ static void client_main(unsigned number, void *context)
 	bench_must(gpub_acquire(client, name, GPUB_READ, 0, &lease));
 	clients_meet();
 	if (!number)
-		measure(broker->pid);
+		measure(broker);
 	clients_meet();
 	gpub_disconnect(client);
 }

@@ -23,25 +23,6 @@ struct deaths {
 	_Atomic uint64_t until; /* of this window */
 };
 
-/* The only child of the broker's child owner-parent; 0: none runs. */
-static pid_t owner_of(pid_t broker)
-{
-	char command[192];
-	FILE *out;
-	int pid;
-
-	snprintf(command, sizeof command,
-		 "for child in $(cat /proc/%d/task/%d/children); do grep -qx owner-parent /proc/$child/comm && "
-		 "cat /proc/$child/task/$child/children; done",
-		 (int)broker, (int)broker);
-	out = popen(command, "r");
-	if (!out || fscanf(out, "%d", &pid) != 1)
-		pid = 0;
-	if (out)
-		pclose(out);
-	return pid;
-}
-
 static void acquire(struct deaths *deaths, gpub_client *client, const char *name, enum bench_side side, bool counts)
 {
 	uint64_t began = bench_now_ns();
@@ -62,7 +43,7 @@ static void window(struct deaths *deaths, unsigned number, gpub_client *client, 
 
 	clients_name(name, number);
 	while (!number && side == BENCH_OURS && !owner)
-		owner = owner_of(deaths->broker); /* none, while the next one is forked */
+		owner = bench_child(deaths->broker, "gpubroker-owner"); /* none, while the next one is forked */
 	clients_meet();
 	if (!number)
 		deaths->until = bench_now_ns() + WINDOW_NS;

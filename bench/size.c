@@ -119,7 +119,7 @@ int main(void)
 	struct size size;
 
 	clients_broker_start(&broker, wanted);
-	size = (struct size){ broker.pid, wanted };
+	size = (struct size){ broker.serving, wanted };
 	clients_run(1, client_main, &size);
 	bench_broker_stop(&broker);
 	return 0;

@@ -66,7 +66,6 @@ broker_libbrokercore_la_SOURCES = \
 	broker/owner/order.h broker/owner/owner.c broker/owner/owner.h \
 	broker/owner/forked.c broker/owner/forked.h \
 	broker/owner/packet.c broker/owner/packet.h \
-	broker/owner/parent.c broker/owner/parent.h \
 	broker/owner/process.c broker/owner/process.h \
 	broker/owner/serve.c broker/owner/serve.h \
 	broker/owner/start.c broker/owner/start.h \
@@ -150,6 +149,7 @@ broker_broker_run_SOURCES = \
 	broker/run/mps-keeper.c broker/run/mps-keeper.h \
 	broker/run/mps-plan.c broker/run/mps-plan.h \
 	broker/run/private-socket.c broker/run/private-socket.h \
+	broker/run/serving.c broker/run/serving.h \
 	broker/run/witness.c broker/run/witness.h \
 	broker/run/workers-mps.c broker/run/workers-mps.h \
 	broker/run/spec.c broker/run/spec.h

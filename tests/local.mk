@@ -244,7 +244,7 @@ test_scripts = \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
 	tests/integration/events.sh tests/integration/owner.sh tests/integration/owner-status.sh tests/integration/owner-kills.sh \
-	tests/integration/broker-kills.sh tests/integration/survives.sh \
+	tests/integration/broker-kills.sh tests/integration/survives.sh tests/integration/run-survives.sh \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
@@ -398,6 +398,7 @@ tests_unit_broker_test_drains_SOURCES = tests/unit/broker/test-drains.c $(waitin
 tests_unit_broker_test_name_waits_SOURCES = tests/unit/broker/test-name-waits.c $(waiting_harness)
 tests_unit_broker_test_waiting_SOURCES = tests/unit/broker/test-waiting.c $(failing) $(waiting_harness)
 tests_unit_broker_test_waiting_LDFLAGS = $(failing_ldflags)
+tests_unit_broker_test_leftovers_SOURCES = tests/unit/broker/test-leftovers.c $(owner_thread)
 tests_unit_broker_test_discard_SOURCES = tests/unit/broker/test-discard.c $(failing) $(lingering) $(session_harness)
 tests_unit_broker_test_discard_LDFLAGS = $(failing_ldflags)
 tests_unit_broker_test_inquiry_SOURCES = tests/unit/broker/test-inquiry.c $(session_harness)

@@ -28,23 +28,6 @@ own_cleanup() {
 	rm -rf "$work" /dev/shm/gpubroker."$name"*
 } 2>/dev/null
 
-# child_named NAME PID: the child of that process with the name
-child_named() {
-	children "$2" | while read -r child; do ! grep -qx "$1" "/proc/$child/comm" || echo "$child"; done
-} 2>/dev/null
-
-# owner_of PID: the process that owns the device memory of the brokerd or broker-run with that pid
-owner_of() {
-	local parent
-	parent=$(child_named owner-parent "$1")
-	child_named gpubroker-owner "${parent:-$1}"
-}
-
-# broker_of PID: the broker's process of the brokerd with that pid
-broker_of() {
-	child_named gpubroker-serve "$1"
-}
-
 # configure LINES...: the configuration of what follows
 configure() {
 	printf 'device = %s\ninstance = "%s"\nsocket = "%s"\n' "${TEST_DEVICE:-host}" "$name" "$socket" >brokerd.conf

@@ -61,6 +61,21 @@ children() {
 	grep -lsx "PPid:	$1" /proc/[0-9]*/status | cut -d / -f 3
 }
 
+# child_named NAME PID: the child of that process with the name
+child_named() {
+	children "$2" | while read -r child; do ! grep -qx "$1" "/proc/$child/comm" || echo "$child"; done
+} 2>/dev/null
+
+# owner_of PID: the process that owns the device memory of the brokerd or broker-run with that pid
+owner_of() {
+	child_named gpubroker-owner "$1"
+}
+
+# broker_of PID: the broker's process of the brokerd or broker-run with that pid
+broker_of() {
+	child_named gpubroker-serve "$1"
+}
+
 # plan: last
 plan() {
 	echo "1..$count"

@@ -44,22 +44,10 @@
 #include "broker/status/snapshot.h"
 #include "broker/status/status.h"
 #include "broker/users/accounting.h"
-#include "broker/users/identity.h"
 #include "common/error.h"
 #include "common/exports.h"
 #include "common/now.h"
 #include "owner-of-keeper.h"
-
-/* Raises the soft limit of open files to the hard limit, because sessions and timelines need descriptors. */
-static void raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 static void on_connection(evutil_socket_t fd, short what, void *argument)
 {
@@ -121,7 +109,6 @@ void broker_config_init(struct broker_config *config)
 {
 	memset(config, 0, sizeof *config);
 	strcpy(config->device, "auto");
-	config->owner = &owner_process;
 	config->buffers = BROKER_BUFFERS;
 	config->handles = BROKER_HANDLES;
 	quota_init(&config->quotas.fallback);
@@ -547,7 +534,7 @@ static int config_check(const struct broker_config *config)
 	if (config->exported >= export_count)
 		return error_set(-EINVAL, "GPUBROKER_EXPORT names no kind of export: write %s, or unset it",
 				 export_names(names));
-	return identity_check_system();
+	return 0;
 }
 
 /*
@@ -604,7 +591,6 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->base = base;
 	broker->publish = publish;
 	broker->snapshot = snapshot_begin;
-	raise_descriptor_limit();
 	tables_init();
 	if (config->keeper && config->keeper->number > 1)
 		return next_begin(broker);

@@ -62,8 +62,8 @@ struct broker_config {
 	unsigned     poll_us;        /* microseconds after a message during which the loop polls instead of sleeping */
 	struct access_list creators; /* users that may create buffers */
 	struct quotas      quotas;
-	const struct owner_place *owner; /* how the owner of the devices is started and stopped (owner/process.h) */
-	struct keeper_end *keeper; /* what this broker's keeper has given; NULL: there is none (takeover.h) */
+	struct keeper_end *keeper; /* what this broker's keeper has given; NULL: in a unit test (takeover.h) */
+	const struct owner_place *owner; /* without a keeper: where the owner of the devices runs (owner/process.h) */
 	struct board_owner board;  /* of board_reserve(); valid if there is a keeper */
 };
 

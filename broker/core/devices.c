@@ -40,7 +40,7 @@
 int devices_open(struct broker *broker, const struct owner_place *place, struct line *line, bool runs)
 {
 	broker->devices->place = place;
-	broker->devices->owner = (struct owner_link){ .line = line, .runs = runs, .parent = -1, .sock = -1 };
+	broker->devices->owner = (struct owner_link){ .line = line, .runs = runs, .sock = -1 };
 	return place->open(&broker->devices->owner);
 }
 

@@ -42,9 +42,10 @@ enum kept_kind {
 	KEPT_OWNER = 8,  /* the broker's end of the owner's socket */
 	KEPT_LEDGER = 9, /* the ledger */
 	KEPT_CONFIG = 10, /* a copy of the configuration file that was read last */
-	KEPT_LISTENER = 11, /* brokerd's socket, its lock and its file */
+	KEPT_LISTENER = 11, /* the socket that clients connect to, its lock, its file, and broker-run's its directory */
 	KEPT_LISTENER_LOCK = 12,
-	KEPT_LISTENER_FILE = 13
+	KEPT_LISTENER_FILE = 13,
+	KEPT_LISTENER_DIRECTORY = 14
 };
 
 /* Returns the key under which the keeper has the descriptor; 0: no object has such a number. */

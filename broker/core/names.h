@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * names.h - checks whether the names of a broker in the file system still refer to the broker's own files: its status
- * file, its socket, the directory of its memory and, under broker-run --join, the socket of the job (run/joined.h).
+ * file, its socket and the directory of its memory.
  *
  * A logout removes XDG_RUNTIME_DIR and a user's files in /dev/shm, and cleaners remove old files in /tmp. A name that
  * was removed is made again; if it cannot be, an event and a line of the log say so. The files themselves are watched

@@ -46,15 +46,9 @@ static int broker(void *context, struct keeper_end *from)
 static int on_cold(void *context)
 {
 	struct program *program = context;
-	struct service *service = &program->service;
-	struct board_owner board;
-	int error = board_reserve(&board, service->config->broker.buffers, service->config->broker.handles);
+	const struct broker_config *config = &program->service.config->broker;
 
-	if (error)
-		return error;
-	board_destroy(&service->board);
-	service->board = board;
-	return 0;
+	return board_renew(&program->service.board, config->buffers, config->handles);
 }
 
 /* In a forked owner. */

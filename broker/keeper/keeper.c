@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,6 +69,8 @@ static void end(struct keeper *keeper, int status, bool in_order)
 {
 	keeper->ending = true;
 	keeper->status = status;
+	if (keeper->program.ending)
+		keeper->program.ending(keeper->program.context, &keeper->kept);
 	kept_clear(&keeper->kept);
 	if (in_order)
 		wait_for(keeper, OWNER_MS);
@@ -551,12 +554,23 @@ static int watches_init(struct keeper *keeper)
 				     program->looks ? program->looks : WATCHDOG_LOOKS);
 }
 
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int keeper_init(struct keeper *keeper, struct event_base *base, const struct keeper_program *program)
 {
 	int error;
 
 	tables_init();
 	cuda_fork_trusted();
+	raise_descriptor_limit();
 	*keeper = (struct keeper){ .base = base, .program = *program };
 	keeper->later = evtimer_new(base, on_later, keeper);
 	error = keeper->later ? watches_init(keeper) : error_set(-ENOMEM, "the keeper is out of memory");
@@ -593,11 +607,15 @@ static bool is_own(const struct keeper *keeper, pid_t pid)
 void keeper_reap_others(const struct keeper *keeper)
 {
 	siginfo_t info = { .si_pid = 0 };
+	int status;
+	pid_t pid;
 
 	while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) && info.si_pid &&
 	       !is_own(keeper, info.si_pid)) {
-		waitpid(info.si_pid, NULL, WNOHANG);
+		pid = waitpid(info.si_pid, &status, WNOHANG);
 		info.si_pid = 0;
+		if (pid > 0 && keeper->program.reaped)
+			keeper->program.reaped(keeper->program.context, pid, status);
 	}
 }
 

@@ -70,11 +70,21 @@ struct keeper_program {
 	/* Called in the process of a forked owner: lets go of memory that no owner may have. NULL: there is none. */
 	void (*owner)(void *context);
 	/*
+	 * Called when no other broker starts, before what is kept is closed: takes out what the program needs. NULL: it
+	 * needs nothing.
+	 */
+	void (*ending)(void *context, struct kept *kept);
+	/*
 	 * Called through the loop when broker and owner have ended and no other one will start: with the status with
 	 * which the program is to exit.
 	 */
 	void (*ended)(void *context, int status);
 	bool     reaps;   /* keeper_reap_others() is called, also when a child of the keeper has ended */
+	/*
+	 * Called by keeper_reap_others() for each process that it has reaped, with its status of wait(2). Must not call
+	 * it. NULL: the program knows none of them.
+	 */
+	void (*reaped)(void *context, pid_t pid, int status);
 	void    *context;
 	unsigned look_ms; /* of the watchdog: 0 is WATCHDOG_LOOK_MS */
 	unsigned looks;   /* of the watchdog: 0 is WATCHDOG_LOOKS */
@@ -110,8 +120,10 @@ struct keeper {
 };
 
 /*
- * Forks the first broker. *program is copied. Returns 0, or a negative errno with the error message set: nothing is
- * left then. The loop of the base does the rest. From then on the log never waits (log_serving()).
+ * Forks the first broker. Raises the limit of open files to the hard limit, for this process and those that it forks:
+ * each descriptor of a broker is one of the keeper, too. *program is copied. Returns 0, or a negative errno with the
+ * error message set: nothing is left then. The loop of the base does the rest. From then on the log never waits
+ * (log_serving()).
  */
 int keeper_init(struct keeper *keeper, struct event_base *base, const struct keeper_program *program);
 

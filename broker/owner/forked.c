@@ -12,18 +12,20 @@
 #include "serve.h"
 
 #define OWNER_NAME "gpubroker-owner" /* 15 bytes: the kernel keeps no more */
+#define OWNER_SOCK 3                 /* the number of the socket afterwards, behind the standard streams */
 
-void forked_become(const char *name, int sock, pid_t parent)
+/* Takes all steps up to the service. */
+static void become(int sock, pid_t parent)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t all;
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	prctl(PR_SET_NAME, name);
+	prctl(PR_SET_NAME, OWNER_NAME);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || null < 0 || dup2(null, 0) < 0 ||
-	    dup2(null, 1) < 0 || (sock != FORKED_SOCK && dup3(sock, FORKED_SOCK, O_CLOEXEC) < 0) ||
-	    close_range(FORKED_SOCK + 1, ~0u, 0))
+	    dup2(null, 1) < 0 || (sock != OWNER_SOCK && dup3(sock, OWNER_SOCK, O_CLOEXEC) < 0) ||
+	    close_range(OWNER_SOCK + 1, ~0u, 0))
 		_exit(EXIT_FAILURE);
 }
 
@@ -39,8 +41,8 @@ void forked_owner(int sock, pid_t parent)
 {
 	static struct service service;
 
-	forked_become(OWNER_NAME, sock, parent);
+	become(sock, parent);
 	on_exit(leave, NULL);
-	owner_serve(&service, FORKED_SOCK);
+	owner_serve(&service, OWNER_SOCK);
 	exit(EXIT_SUCCESS); /* with the checks that the host device makes at the exit of an owner */
 }

@@ -5,19 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "packet.h"
-#include "parent.h"
 #include "serve.h"
 
 #define AGAIN_MS 1 /* before another attempt to send to an owner that has not read all that earlier brokers sent */
-
-/* ---- the link ---- */
 
 /* Makes a socket pair. Stores the broker's end and returns the owner's, or a negative errno with the error message. */
 static int pair_make(int *brokers)
@@ -203,80 +198,3 @@ void owner_link_close(struct owner_link *link)
 			poll(&readable, 1, -1);
 	owner_link_drop(link);
 }
-
-/* ---- the place: a process of its own ---- */
-
-static void process_close(struct owner_link *link)
-{
-	if (link->parent < 0)
-		return;
-	close(link->parent);
-	link->parent = link->ended = -1;
-	/* the program may have reaped it, with other children */
-	while (link->parent_pid > 0 && waitpid(link->parent_pid, NULL, 0) < 0 && errno == EINTR)
-		continue;
-}
-
-static int process_open(struct owner_link *link)
-{
-	pid_t broker = getpid();
-	int parents, error;
-
-	*link = (struct owner_link){ .parent = -1, .ended = -1, .sock = -1 };
-	parents = pair_make(&link->parent);
-	if (parents < 0)
-		return parents;
-	link->parent_pid = fork();
-	error = link->parent_pid < 0 ? error_set(-errno, "the parent of the process that owns the devices cannot be "
-							 "forked: %m") : 0;
-	if (!link->parent_pid)
-		parent_main(parents, broker);
-	close(parents);
-	link->ended = link->parent;
-	if (error)
-		process_close(link);
-	return error;
-}
-
-static int process_begin(struct owner_link *link)
-{
-	const enum parent_order begin = PARENT_BEGIN;
-	int owners = owner_link_open(link), error;
-
-	if (owners < 0)
-		return owners;
-	error = packet_send(link->parent, &begin, sizeof begin, owners, MSG_DONTWAIT);
-	close(owners);
-	if (!error)
-		return 0;
-	close(link->sock);
-	link->sock = -1;
-	return error_set(error, "the parent of the process that owns the devices does not fork it: %s",
-			 strerror(-error));
-}
-
-static void process_kill(struct owner_link *link)
-{
-	const enum parent_order order = PARENT_KILL;
-
-	(void)packet_send(link->parent, &order, sizeof order, -1, MSG_DONTWAIT);
-}
-
-static void process_end(struct owner_link *link)
-{
-	struct pollfd readable = { .fd = link->parent, .events = POLLIN };
-	int status, none, error;
-
-	if (link->sock < 0)
-		return;
-	if (poll(&readable, 1, 0) == 1)
-		owner_link_drop(link);
-	else
-		owner_link_close(link);
-	while ((error = packet_receive(link->parent, &status, sizeof status, &none, MSG_DONTWAIT)) == -EAGAIN)
-		poll(&readable, 1, -1);
-	link->crashed = error || status;
-	link->killed = !error && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-}
-
-const struct owner_place owner_process = { process_open, process_begin, process_kill, process_end, process_close };

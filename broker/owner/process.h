@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.h - the broker's side of the owner's process: has it forked (parent.h), speaks the first words to it, and
- * ends it.
+ * process.h - the broker's side of the owner's process: speaks the first words to it, and closes its sockets at the
+ * end.
  *
- * The owner's process has no descriptor of the broker but its ends of the socket pairs and standard error, blocks all
- * signals, and ends with the broker: regularly when the broker ends its side, or by SIGKILL with it. Where another
- * process has forked the owner and has a duplicate of the broker's end of its socket, a broker that does not end
- * regularly leaves the owner to the next one. Owns the processes and the socket pairs.
+ * The owner's process (forked.h) has no descriptor of the broker but its ends of the socket pairs and standard error.
+ * The keeper forks it, and has a duplicate of the broker's end of its socket: so a broker that does not end regularly
+ * leaves the owner to the next one. An owner ends regularly when a broker ends its side of all sockets. Owns the
+ * broker's ends of the socket pairs.
  */
 #ifndef GPUB_OWNER_PROCESS_H
 #define GPUB_OWNER_PROCESS_H
@@ -21,10 +21,8 @@ struct line;
 
 /* An owner, or a place for one. All zeros before open(). The sockets are the broker's ends, non-blocking. */
 struct owner_link {
-	struct line *line;             /* to the keeper that forks owners; NULL: another process does */
+	struct line *line;             /* to the keeper that forks owners; NULL: in a unit test */
 	bool     runs;                 /* the keeper has an owner whose end it has not told yet */
-	int      parent;               /* to the process that forks owners; -1: there is none */
-	pid_t    parent_pid;
 	int      ended;                /* readable when the owner has ended; -1: never */
 	int      sock;                 /* for setup and end; -1: there is no owner */
 	pid_t    pid;                  /* of the owner, which exports the memory; known when it has answered */
@@ -52,9 +50,6 @@ struct owner_place {
 	/* Undoes open(), after end(). Does nothing if the place is not open. */
 	void (*close)(struct owner_link *link);
 };
-
-/* In a process of its own. open() is called before this process has keys, clients or threads, or opens a device. */
-extern const struct owner_place owner_process;
 
 /*
  * Sends the setup, waits until the devices have started, and makes the lanes. Returns 0 and *facts, or a negative errno

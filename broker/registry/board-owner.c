@@ -158,6 +158,18 @@ void board_destroy(struct board_owner *owner)
 	close(owner->fd);
 }
 
+int board_renew(struct board_owner *owner, uint32_t buffers, uint32_t handles)
+{
+	struct board_owner next = { 0 };
+	int error = board_reserve(&next, buffers, handles);
+
+	if (error)
+		return error;
+	board_destroy(owner);
+	*owner = next;
+	return 0;
+}
+
 int board_check_device(const struct board_owner *owner, unsigned device)
 {
 	unsigned devices = owner->header->devices;

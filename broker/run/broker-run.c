@@ -1,129 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-run.c - the parent broker: forks N workers, serves them, waits for them, prints the account.
+ * broker-run.c - the parent of N workers and of the broker that serves them: forks them, waits for them, ends the
+ * broker.
  *
- * Decides the order: makes the socket, forks the workers, has the owner start the device, creates the declared buffers,
- * releases the workers, runs the loop, unlinks the buffers, waits until all memory is freed, prints the account. Never
- * touches a device before the fork.
+ * This process is the keeper (keeper/keeper.h): it makes the socket and the board, forks the workers, and starts the
+ * broker (serving.h), and the next one when a broker dies. The broker says when the devices and the declared buffers
+ * are there; then the workers are released. When all workers have ended the broker is asked to end. Never touches a
+ * device, and has no client of the broker.
  */
 #include <signal.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "broker/base/context.h"
-#include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/base/streams.h"
-#include "broker/core/broker.h"
 #include "broker/core/control.h"
 #include "broker/core/signals.h"
-#include "broker/request/creation.h"
+#include "broker/keeper/keeper.h"
+#include "broker/registry/board-owner.h"
 #include "broker/status/leftovers.h"
+#include "broker/users/identity.h"
 #include "children.h"
 #include "common/error.h"
 #include "common/size.h"
 #include "common/socket.h"
-#include "drain.h"
 #include "joined.h"
 #include "joiner.h"
 #include "options.h"
 #include "placement.h"
 #include "private-socket.h"
+#include "serving.h"
 #include "witness.h"
 #include "workers-mps.h"
 
-/* exit status if broker-run itself fails, as of env(1) and timeout(1): workers rarely exit with 125 */
-#define EXIT_BROKER 125
+#define BROKER_NAME "gpubroker-serve" /* 15 bytes: the kernel keeps no more */
 
 struct run {
 	struct run_options options;
 	struct children    children;
-	struct broker      broker;
-	struct core        core;     /* the parts of the member `broker` */
 	struct control     control;
-	struct drain_report drain;
-	struct private_socket socket;
-	bool               deaf;     /* the socket was removed, and the last try to make it again failed */
-	unsigned           awaited;  /* number of on_ready() calls still to come before the workers are released */
-	bool               failed;   /* the broker itself has failed, and the first cause is logged */
+	struct keeper      keeper;
+	struct serving     serving;  /* the broker's process has a copy */
+	int                told;     /* socket: struct owner_facts of a broker; the other end is serving.tell */
+	struct event      *facts_came; /* event: told can be read */
+	struct event      *judging;  /* event, made active when children were reaped */
+	struct owner_facts facts;    /* valid once serving.told is set, as is header */
+	struct board_header header;
+	bool               failed;   /* broker-run itself has failed, and the first cause is logged */
 	struct workers_mps mps;
 	struct placement   placement;
 	struct joined      joined;   /* with --join: the workers that are no children of this process */
 	struct witness     witness;
 	bool               stopped;  /* a signal that ends all workers was received */
-	bool               ended;    /* begin_end() was called, or the run is orphaned */
-	bool               orphaned; /* no other owner of the device memory starts */
+	bool               ended;    /* the broker was asked to end, or has ended */
+	bool               over;     /* the broker and the owner have ended, and no other ones start */
 };
 
-/* ---- the private socket ---- */
-
-static int socket_make(struct run *run)
-{
-	char address[SOCKET_ADDRESS_SIZE];
-	int error;
-
-	leftovers_remove(NULL);
-	error = private_socket_make(&run->socket, run->options.broker.instance, "socket");
-	if (error)
-		return error;
-	snprintf(address, sizeof address, "unix:%s", run->socket.path);
-	error = children_fork(&run->children, run->options.join ? 1 : run->options.workers, run->options.workers,
-			      run->options.command);
-	if (!error)
-		error = children_set(&run->children, "GPUBROKER", address);
-	if (error)
-		private_socket_remove(&run->socket);
-	return error;
-}
-
-static int look_at_socket(void *context, char text[EVENT_TEXT_MAX])
-{
-	struct run *run = context;
-	int former, result = private_socket_restore(&run->socket, &former);
-
-	if (result > 0) {
-		snprintf(text, EVENT_TEXT_MAX, "%s%s", run->socket.path,
-			 workers_mps_owns(&run->mps) ? " (the sockets of the MPS daemon in its directory stay lost)" :
-						       "");
-		result = broker_listen(&run->broker, run->socket.fd, former);
-		if (result < 0)
-			private_socket_undo(&run->socket, former);
-	}
-	run->deaf = result < 0 && !leftovers_leads_to(run->socket.path, &run->socket.own);
-	return result;
-}
-
-static int look_at_join(void *context, char text[EVENT_TEXT_MAX])
-{
-	struct run *run = context;
-	int result = joined_restore(&run->joined);
-
-	snprintf(text, EVENT_TEXT_MAX, "%s", run->joined.socket.path);
-	return result;
-}
-
 /* ---- the end ---- */
-
-/* Called every second during the drain at the end, which has no deadline: reports which processes hold memory. */
-static void on_patience(void *context)
-{
-	struct run *run = context;
-
-	drain_report(&run->drain, &run->broker, run->drain.seconds ? 1 : DRAIN_FIRST);
-	control_expect(&run->control, 1);
-}
 
 static void begin_end(struct run *run)
 {
 	if (run->ended)
 		return;
 	run->ended = true;
-	control_expect(&run->control, DRAIN_FIRST);
-	broker_stop(&run->broker, broker_quit, &run->broker);
+	keeper_stop(&run->keeper);
 }
 
 static void fail(struct run *run, const char *text)
@@ -136,16 +80,11 @@ static void fail(struct run *run, const char *text)
 	begin_end(run);
 }
 
-/* ---- signals ---- */
-
-/*
- * Begins the end if all workers have ended. Without an owner nothing can be freed, so the broker then ends at once,
- * also for the processes that joined.
- */
+/* Begins the end if all workers have ended. Ends the loop if the broker has ended, too. */
 static void end_if_done(struct run *run)
 {
-	if (run->orphaned && !run->children.running)
-		broker_quit(&run->broker);
+	if (run->over && !run->children.running)
+		event_base_loopbreak(run->control.base);
 	if (run->children.running || run->joined.running || run->ended)
 		return;
 	if (!run->stopped)
@@ -153,29 +92,61 @@ static void end_if_done(struct run *run)
 	begin_end(run);
 }
 
-/* Reaps children, and passes each to the part that started it. Ignores orphans, which process 1 of a container gets. */
-static void reap(struct run *run)
+/* The broker may have made the socket again. It is removed at the end. */
+static void on_ending(void *context, struct kept *kept)
 {
-	int status;
-	pid_t pid;
+	struct run *run = context;
 
-	/* __WNOTHREAD leaves a child that a library started on another thread to the library */
-	while ((pid = waitpid(-1, &status, WNOHANG | __WNOTHREAD)) > 0)
-		if (!children_ended(&run->children, pid, status) && !witness_ended(&run->witness, pid))
-			workers_mps_ended(&run->mps, pid);
+	if (serving_take_socket(&run->serving.socket, kept))
+		log_say("%s", error_text());
 }
 
-static void on_child(struct run *run)
+/* The broker has ended. If it was not asked to, that ends the workers: they can do nothing without it. */
+static void on_ended(void *context, int status)
 {
-	bool first;
+	struct run *run = context;
 
-	reap(run);
-	first = children_judge(&run->children);
+	run->over = true;
+	run->failed |= status != EXIT_SUCCESS;
+	if (!run->ended && run->serving.told)
+		children_end(&run->children);
+	else if (!run->ended)
+		children_abandon(&run->children);
+	run->stopped |= !run->ended;
+	run->ended = true;
+	end_if_done(run);
+}
+
+/* ---- children ---- */
+
+static void on_reaped(void *context, pid_t pid, int status)
+{
+	struct run *run = context;
+
+	if (!children_ended(&run->children, pid, status) && !witness_ended(&run->witness, pid))
+		workers_mps_ended(&run->mps, pid);
+	event_active(run->judging, EV_TIMEOUT, 0);
+}
+
+static void on_judge(evutil_socket_t fd, short what, void *argument)
+{
+	struct run *run = argument;
+	bool first = children_judge(&run->children);
+
+	(void)fd;
+	(void)what;
 	workers_mps_child(&run->mps, &run->children, first && (run->children.running || run->joined.running));
 	if (first && run->options.kill_on_failure)
 		children_end_others(&run->children);
 	end_if_done(run);
 }
+
+static void on_joined_ended(void *context)
+{
+	end_if_done(context);
+}
+
+/* ---- signals ---- */
 
 static void on_decided(void *context, int number, bool everybody)
 {
@@ -188,7 +159,7 @@ static void on_stop(struct run *run, int number)
 {
 	run->stopped = true;
 	if (run->ended)
-		broker_quit(&run->broker);
+		keeper_stop(&run->keeper);
 	else
 		witness_ask(&run->witness, number);
 }
@@ -202,23 +173,39 @@ static void on_workers_signal(struct run *run, const struct signalfd_siginfo *in
 
 static void on_signal(void *context, const struct signalfd_siginfo *info)
 {
+	struct run *run = context;
+
 	switch (signal_use((int)info->ssi_signo)) {
 	case SIGNAL_CHILD:
-		on_child(context);
+		keeper_reap_others(&run->keeper);
 		break;
 	case SIGNAL_STOP:
 	case SIGNAL_HANG_UP:
-		on_stop(context, (int)info->ssi_signo);
+		on_stop(run, (int)info->ssi_signo);
 		break;
 	case SIGNAL_FOR_WORKERS:
-		on_workers_signal(context, info);
+		on_workers_signal(run, info);
 		break;
 	case SIGNAL_UNTOUCHED:
 		break;
 	}
 }
 
-/* ---- the beginning ---- */
+static void on_patience(void *context)
+{
+	(void)context; /* control_expect() is not called */
+}
+
+/* libevent cannot go on. */
+static void on_event_failure(void *context)
+{
+	struct run *run = context;
+
+	children_abandon(&run->children);
+	private_socket_remove(&run->serving.socket);
+}
+
+/* ---- the workers' begin ---- */
 
 /*
  * Returns CUDA_DEVICE_MAX_CONNECTIONS for the workers; 0: the variable is left as it is. There is no default under MPS,
@@ -246,29 +233,16 @@ static int place_worker(void *context, unsigned rank, pid_t pid)
 	return run->options.bind == BIND_NONE ? 0 : placement_bind(&run->placement, rank, pid);
 }
 
-static void on_no_owner(void *context)
-{
-	struct run *run = context;
-
-	if (!run->failed)
-		log_say("the process that owns the device memory has ended, and no other one starts: ending the "
-			"workers");
-	run->failed = run->orphaned = run->stopped = run->ended = true; /* no drain: it would never end */
-	children_end(&run->children);
-	end_if_done(run);
-}
-
 static int place_workers(struct run *run)
 {
-	unsigned devices = run->broker.board->header->devices;
 	int error = 0;
 
-	placement_tell(&run->children, run->options.map, devices);
+	placement_tell(&run->children, run->options.map, run->facts.count);
 	run->placement = (struct placement){
 		.map = run->options.map, .workers = run->options.workers, .hint = on_unbound, .context = run
 	};
 	if (run->options.bind == BIND_DEVICE)
-		error = placement_open(&run->placement, &run->core.devices.facts);
+		error = placement_open(&run->placement, &run->facts);
 	for (unsigned rank = 0; rank < run->children.count && !error; rank++)
 		if (run->children.child[rank].pid) /* pid 0: the worker has ended already */
 			error = place_worker(run, rank, run->children.child[rank].pid);
@@ -293,106 +267,129 @@ static int release_workers(struct run *run)
 	return 0;
 }
 
-/*
- * Called when a declared buffer was created, when MPS is decided, when one of these failed, and once by
- * prepare_workers(). Releases the workers after the last of these calls, unless one reported a failure.
- */
-static void on_ready(void *context, int error, const char *text)
+/* Called when MPS is decided, or that failed. */
+static void on_mps(void *context, int error, const char *text)
 {
 	struct run *run = context;
 
-	run->awaited--;
 	if (error)
 		fail(run, text);
-	else if (!run->awaited && !run->ended && release_workers(run))
+	else if (!run->ended && release_workers(run))
 		fail(run, error_text());
 }
 
-/* Starts to create the declared buffers. A failure ends the run before a worker starts. */
-static int declare_buffers(struct run *run)
+/*
+ * A broker has started the devices and created the declared buffers. A broker that dies then may be followed by one
+ * that says so again. What the broker says is checked as any other process's words are.
+ */
+static void on_facts(evutil_socket_t fd, short what, void *argument)
 {
-	for (unsigned i = 0; i < run->options.buffers.count; i++) {
-		const struct declared_buffer *b = &run->options.buffers.list[i];
-		int error = broker_create(&run->broker, b->name, &b->amount, b->flags, b->mode, on_ready, run);
+	struct run *run = argument;
+	struct owner_facts facts;
+	ssize_t size = recv(fd, &facts, sizeof facts, MSG_DONTWAIT);
 
-		if (error)
-			return error;
-		run->awaited++;
-	}
+	(void)what;
+	if (size != sizeof facts || !facts.count || facts.count > DEVICE_MAX || run->serving.told)
+		return;
+	run->serving.told = true;
+	run->facts = facts;
+	run->header = *run->serving.board.header;
+	run->header.devices = facts.count;
+	if (workers_mps_begin(&run->mps, run->control.base, &run->header, run->serving.socket.directory.path, on_mps,
+			      run))
+		fail(run, error_text());
+}
+
+/* ---- the keeper ---- */
+
+/* In a forked process: closes and unmaps what belongs to the first process alone. */
+static void leave_run(struct run *run)
+{
+	children_forget(&run->children);
+	witness_forget(&run->witness);
+	mps_daemon_forget(&run->mps.daemon);
+	joined_forget(&run->joined);
+	close(run->control.signal_fd);
+	close(run->told);
+}
+
+static int broker(void *context, struct keeper_end *from)
+{
+	struct run *run = context;
+
+	leave_run(run);
+	return serving_run(&run->serving, from);
+}
+
+/* In a forked owner, which has closed all descriptors that it may not have. */
+static void on_owner(void *context)
+{
+	struct run *run = context;
+
+	board_destroy(&run->serving.board);
+	children_forget(&run->children);
+}
+
+static int on_cold(void *context)
+{
+	struct run *run = context;
+
+	return board_renew(&run->serving.board, run->options.broker.buffers, run->options.broker.handles);
+}
+
+/* Has the loop receive what a broker says, and judge children. */
+static int loop_begin(struct run *run)
+{
+	run->facts_came = event_new(run->control.base, run->told, EV_READ | EV_PERSIST, on_facts, run);
+	run->judging = event_new(run->control.base, -1, 0, on_judge, run);
+	if (run->facts_came && run->judging && !event_add(run->facts_came, NULL))
+		return 0;
+	return error_set(-ENOMEM, "out of memory");
+}
+
+static void loop_end(struct run *run)
+{
+	if (run->facts_came)
+		event_free(run->facts_came);
+	if (run->judging)
+		event_free(run->judging);
+}
+
+/* Serves until the broker and all workers have ended. Returns 0, or a negative errno: nothing has begun then. */
+static int keep(struct run *run)
+{
+	const struct keeper_program kept = { .name = BROKER_NAME,
+					     .broker = broker,
+					     .cold = on_cold,
+					     .owner = on_owner,
+					     .ending = on_ending,
+					     .ended = on_ended,
+					     .reaps = true,
+					     .reaped = on_reaped,
+					     .context = run };
+	int error = keeper_init(&run->keeper, run->control.base, &kept);
+
+	if (error)
+		return error;
+	keeper_reap_others(&run->keeper); /* workers may have ended before SIGCHLD could be received */
+	event_base_dispatch(run->control.base);
+	keeper_deinit(&run->keeper);
 	return 0;
-}
-
-static void on_joined_ended(void *context)
-{
-	end_if_done(context);
-}
-
-static int prepare_workers(struct run *run)
-{
-	int error;
-
-	run->awaited = 2;
-	error = workers_mps_begin(&run->mps, run->control.base, run->broker.board->header, run->socket.directory.path,
-				  on_ready, run);
-	if (!error)
-		error = declare_buffers(run);
-	if (!error)
-		on_ready(run, 0, NULL);
-	return error;
-}
-
-static void say_device(struct run *run)
-{
-	const struct board_header *board = run->broker.board->header;
-
-	char text[EVENT_TEXT_MAX];
-
-	snprintf(text, sizeof text, "%u worker%s, %u %s device%s (%s)", run->options.workers,
-		 PLURAL(run->options.workers), board->devices, run->broker.device->name, PLURAL(board->devices),
-		 board->device[0].name);
-	event_happened(&run->broker, &(struct broker_event){ .kind = EVENT_START, .text = text });
-	if (!run->options.quiet)
-		log_say("%s", text);
-}
-
-static void print_account(const struct run *run)
-{
-	char text[CONTROL_ACCOUNT_MAX];
-
-	if (!run->options.quiet)
-		log_say("account: %s", control_account(&run->broker, text));
 }
 
 static int run_broker(struct run *run)
 {
-	if (broker_init(&run->broker, &run->core, &run->options.broker, run->control.base, run->socket.fd)) {
+	int error = loop_begin(run);
+
+	if (!error)
+		error = keep(run);
+	if (error) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
-		return EXIT_BROKER;
-	}
-	broker_when_no_owner(&run->broker, on_no_owner, run);
-	say_device(run);
-	names_watch(&run->core.names, look_at_socket, run);
-	private_socket_watch(&run->socket, &run->core.names);
-	if (run->joined.job) {
-		names_watch(&run->core.names, look_at_join, run);
-		private_socket_watch(&run->joined.socket, &run->core.names);
-	}
-	if (prepare_workers(run))
-		fail(run, error_text());
-	/* workers may have ended before SIGCHLD could be received */
-	on_child(run);
-	broker_loop(&run->broker);
-	workers_mps_stop(&run->mps);
-	print_account(run);
-	run->failed |= !broker_balanced(&run->broker) || run->deaf;
-	if (run->deaf)
-		log_say("%s was removed while it served, and could not be made again: programs that started since then "
-			"did not reach the broker", run->socket.path);
-	if (broker_deinit(&run->broker) && !run->orphaned) {
 		run->failed = true;
-		log_say("%s", error_text());
 	}
+	workers_mps_stop(&run->mps);
+	loop_end(run);
 	return run->failed ? EXIT_BROKER : run->children.exit_code;
 }
 
@@ -416,12 +413,51 @@ static int run_joined(struct run *run)
 	return code;
 }
 
-static void on_event_failure(void *context)
-{
-	struct run *run = context;
+/* ---- the program ---- */
 
-	children_abandon(&run->children);
-	private_socket_remove(&run->socket);
+/* Makes the workers' socket and forks the workers, who wait. */
+static int workers_begin(struct run *run)
+{
+	char address[SOCKET_ADDRESS_SIZE];
+	int error;
+
+	leftovers_remove(NULL);
+	error = private_socket_make(&run->serving.socket, run->options.broker.instance, "socket");
+	if (error)
+		return error;
+	snprintf(address, sizeof address, "unix:%s", run->serving.socket.path);
+	error = children_fork(&run->children, run->options.join ? 1 : run->options.workers, run->options.workers,
+			      run->options.command);
+	if (!error)
+		error = children_set(&run->children, "GPUBROKER", address);
+	return error;
+}
+
+/* Makes what brokers inherit. */
+static int serving_begin(struct run *run, const sigset_t *signals)
+{
+	int pair[2], error = workers_begin(run);
+
+	if (error)
+		return error;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return error_set(-errno, "broker-run and its broker have no sockets: %m");
+	run->told = pair[0];
+	run->serving.tell = pair[1];
+	run->serving.options = &run->options;
+	run->serving.signals = signals;
+	return board_reserve(&run->serving.board, run->options.broker.buffers, run->options.broker.handles);
+}
+
+static void serving_end(struct run *run)
+{
+	if (run->serving.board.header)
+		board_destroy(&run->serving.board);
+	if (run->told >= 0) {
+		close(run->told);
+		close(run->serving.tell);
+	}
+	private_socket_remove(&run->serving.socket);
 }
 
 static int run_all(struct run *run, char **argv)
@@ -430,14 +466,9 @@ static int run_all(struct run *run, char **argv)
 	int code = EXIT_BROKER;
 
 	children_take_signals(&run->children, &signals);
-	if (witness_fork(&run->witness, argv) || workers_mps_prepare(&run->mps, &run->options) || socket_make(run)) {
-		log_say("%s", error_text());
-		children_abandon(&run->children);
-		workers_mps_end(&run->mps);
-		witness_end(&run->witness);
-		return code;
-	}
-	if (control_begin(&run->control, &signals, EXIT_BROKER) || witness_begin(&run->witness, run->control.base)) {
+	if (witness_fork(&run->witness, argv) || workers_mps_prepare(&run->mps, &run->options) ||
+	    identity_check_system() || serving_begin(run, &signals) ||
+	    control_begin(&run->control, &signals, EXIT_BROKER) || witness_begin(&run->witness, run->control.base)) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
 	} else {
@@ -448,7 +479,7 @@ static int run_all(struct run *run, char **argv)
 	placement_close(&run->placement);
 	witness_end(&run->witness);
 	control_end(&run->control);
-	private_socket_remove(&run->socket);
+	serving_end(run);
 	return code;
 }
 
@@ -480,6 +511,8 @@ static int run_program(struct run *run, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	static struct run state = { .children.gate = -1,
+				    .told = -1,
+				    .serving.socket.fd = -1,
 				    .witness = { .decided = on_decided, .context = &state },
 				    .control = { on_signal, on_patience, on_event_failure, &state, NULL, NULL, NULL,
 						 -1 } };

@@ -201,7 +201,7 @@ static bool ended_by_us(const struct children *children, int status)
 
 static void describe_end(const struct children *children, unsigned rank, char text[CHILDREN_TEXT_MAX])
 {
-	const struct child *child = &children->child[rank];
+	const struct worker *child = &children->child[rank];
 	char age[32], name[32];
 	int status = child->status;
 
@@ -269,7 +269,7 @@ bool children_judge(struct children *children)
 	bool first = false;
 
 	for (unsigned rank = 0; rank < children->count; rank++) {
-		struct child *child = &children->child[rank];
+		struct worker *child = &children->child[rank];
 
 		if (!child->pid || !child->ended)
 			continue;
@@ -306,10 +306,16 @@ void children_abandon(struct children *children)
 	children->running = 0;
 }
 
-void children_free(struct children *children)
+void children_forget(struct children *children)
 {
 	close_gate(children);
-	free(children->child);
 	if (children->settings)
 		munmap(children->settings, settings_size(children->size));
+	children->settings = NULL;
+}
+
+void children_free(struct children *children)
+{
+	children_forget(children);
+	free(children->child);
 }

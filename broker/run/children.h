@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-struct child {
+struct worker {
 	pid_t pid;    /* pid of the child; 0: children_judge() has counted its end, or children_abandon() reaped it */
 	int   status; /* the child's status as waitpid(2) returns it; valid once `ended` is set */
 	bool  ended;  /* the process was reaped */
@@ -33,7 +33,7 @@ struct given_signals {
 #define CHILDREN_ENVIRONMENT_MAX 8192
 
 struct children {
-	struct child   *child;
+	struct worker  *child;
 	/*
 	 * environment variables for the workers, in memory shared with the children, who read it when they are released
 	 */
@@ -124,6 +124,9 @@ void children_end(struct children *children);
  * failed before they were released.
  */
 void children_abandon(struct children *children);
+
+/* In another process that broker-run has forked: closes and unmaps what only broker-run and the workers may have. */
+void children_forget(struct children *children);
 
 void children_free(struct children *children);
 

@@ -19,6 +19,8 @@
 #include "common/socket.h"
 #include "common/status-file.h"
 
+#define LOOK_MS 500 /* between two checks of the socket's path */
+
 struct joined_worker {
 	struct joined *joined;
 	unsigned       rank;
@@ -273,39 +275,6 @@ static int arriving_begin(struct joined *joined)
 	return 0;
 }
 
-int joined_begin(struct joined *joined, const struct join_job *job, struct children *children, struct event_base *base)
-{
-	const struct timeval patience = { .tv_sec = job->patience };
-	int error;
-
-	joined->socket.fd = -1;
-	joined->job = job;
-	joined->base = base;
-	joined->children = children;
-	joined->running = job->size - 1;
-	error = place_take(joined);
-	if (error)
-		return error;
-	joined->workers = calloc(job->size, sizeof *joined->workers);
-	if (!joined->workers)
-		return error_set(-ENOMEM, "out of memory");
-	for (unsigned rank = 0; rank < job->size; rank++)
-		joined->workers[rank] =
-			(struct joined_worker){ .joined = joined, .rank = rank, .sock = -1, .pidfd = -1 };
-	joined->patience = evtimer_new(base, on_patience, joined);
-	if (!joined->patience || evtimer_add(joined->patience, &patience))
-		return error_set(-ENOMEM, "out of memory");
-	return arriving_begin(joined);
-}
-
-void joined_release(struct joined *joined)
-{
-	joined->released = true;
-	for (unsigned rank = 1; joined->workers && rank < joined->job->size; rank++)
-		if (joined->workers[rank].sock >= 0)
-			worker_release(&joined->workers[rank]);
-}
-
 /* Returns true if no joiner is expected any more: each has joined or is marked as missed. */
 static bool all_told(const struct joined *joined)
 {
@@ -315,7 +284,8 @@ static bool all_told(const struct joined *joined)
 	return true;
 }
 
-int joined_restore(struct joined *joined)
+/* Returns 0 if the path leads to the socket, or no joiner is missing; 1 if the socket was made again; or an error. */
+static int restore(struct joined *joined)
 {
 	struct pollfd waiting = { .events = POLLIN };
 	int result = all_told(joined) ? 0 : private_socket_restore(&joined->socket, &waiting.fd);
@@ -336,6 +306,57 @@ int joined_restore(struct joined *joined)
 	}
 	close(waiting.fd);
 	return 1;
+}
+
+static void on_look(evutil_socket_t fd, short what, void *argument)
+{
+	struct joined *joined = argument;
+	int result = restore(joined);
+
+	(void)fd;
+	(void)what;
+	if (result > 0)
+		log_say("somebody removed the socket of the job, which is made again: %s", joined->socket.path);
+	else if (result < 0 && !joined->lost)
+		log_say("%s", error_text());
+	joined->lost = result < 0;
+	if (all_told(joined))
+		event_del(joined->looking);
+}
+
+int joined_begin(struct joined *joined, const struct join_job *job, struct children *children, struct event_base *base)
+{
+	const struct timeval patience = { .tv_sec = job->patience }, look = { .tv_usec = LOOK_MS * 1000 };
+	int error;
+
+	joined->socket.fd = -1;
+	joined->job = job;
+	joined->base = base;
+	joined->children = children;
+	joined->running = job->size - 1;
+	error = place_take(joined);
+	if (error)
+		return error;
+	joined->workers = calloc(job->size, sizeof *joined->workers);
+	if (!joined->workers)
+		return error_set(-ENOMEM, "out of memory");
+	for (unsigned rank = 0; rank < job->size; rank++)
+		joined->workers[rank] =
+			(struct joined_worker){ .joined = joined, .rank = rank, .sock = -1, .pidfd = -1 };
+	joined->patience = evtimer_new(base, on_patience, joined);
+	joined->looking = event_new(base, -1, EV_PERSIST, on_look, joined);
+	if (!joined->patience || evtimer_add(joined->patience, &patience) || !joined->looking ||
+	    event_add(joined->looking, &look))
+		return error_set(-ENOMEM, "out of memory");
+	return arriving_begin(joined);
+}
+
+void joined_release(struct joined *joined)
+{
+	joined->released = true;
+	for (unsigned rank = 1; joined->workers && rank < joined->job->size; rank++)
+		if (joined->workers[rank].sock >= 0)
+			worker_release(&joined->workers[rank]);
 }
 
 static void tell_waiting(struct joined *joined, const char *text)
@@ -361,6 +382,23 @@ void joined_fail(struct joined *joined, const char *text)
 			break;
 }
 
+void joined_forget(const struct joined *joined)
+{
+	const struct arrival *arrival;
+
+	if (!joined->job)
+		return;
+	for (unsigned rank = 1; joined->workers && rank < joined->job->size; rank++) {
+		if (joined->workers[rank].sock >= 0)
+			close(joined->workers[rank].sock);
+		if (joined->workers[rank].pidfd >= 0)
+			close(joined->workers[rank].pidfd);
+	}
+	DL_FOREACH(joined->arrivals, arrival)
+		close(arrival->sock);
+	private_socket_close(&joined->socket);
+}
+
 void joined_end(struct joined *joined)
 {
 	struct arrival *arrival, *next;
@@ -384,6 +422,8 @@ void joined_end(struct joined *joined)
 		event_free(joined->arriving);
 	if (joined->patience)
 		event_free(joined->patience);
+	if (joined->looking)
+		event_free(joined->looking);
 	private_socket_remove(&joined->socket);
 	joined->job = NULL;
 }

@@ -3,8 +3,8 @@
  * joined.h - broker-run --join in the first process (local rank 0) of a job on its machine: answers the job's other
  * processes (joiner.h), the joiners, and counts those that still run.
  *
- * Owns the directory with the socket "join", and a pidfd for each joiner. A joiner's exit status goes to its launcher.
- * Trusts nothing that a joiner sends.
+ * Owns the directory with the socket "join", which it makes again if somebody removes it, and a pidfd for each joiner.
+ * A joiner's exit status goes to its launcher. Trusts nothing that a joiner sends.
  */
 #ifndef GPUB_RUN_JOINED_H
 #define GPUB_RUN_JOINED_H
@@ -25,6 +25,9 @@ struct joined {
 	struct event_base    *base;
 	struct event         *arriving; /* event: a connection waits to be accepted at the socket */
 	struct event         *patience; /* timer: ends the wait for processes that have not joined */
+	/* timer: while joiners are missing, checks that the socket's path leads to it, and makes it again if not */
+	struct event         *looking;
+	bool                  lost;     /* the last check failed, and the log says why */
 	struct private_socket socket;
 	struct joined_worker *workers;  /* array by rank; the element of rank 0 is not used */
 	struct arrival       *arrivals; /* list of connections that have not sent their request yet */
@@ -58,11 +61,8 @@ void joined_release(struct joined *joined);
 #define JOIN_LINGER 5 /* seconds */
 void joined_fail(struct joined *joined, const char *text);
 
-/*
- * Checks that the socket's path still leads to the socket. Returns 0 if it does, or if no joiner is missing; 1 if the
- * socket was removed and is made again; negative errno with the error message if it cannot be made again.
- */
-int joined_restore(struct joined *joined);
+/* In another process that broker-run has forked: closes all descriptors. Does nothing before joined_begin(). */
+void joined_forget(const struct joined *joined);
 
 void joined_end(struct joined *joined);
 

@@ -68,6 +68,15 @@ static void daemon_free(struct mps_daemon *daemon)
 	*daemon = (struct mps_daemon){ .done = daemon->done, .context = daemon->context };
 }
 
+void mps_daemon_forget(const struct mps_daemon *daemon)
+{
+	if (!daemon->keeper)
+		return;
+	if (daemon->gate >= 0)
+		close(daemon->gate);
+	close(daemon->answer);
+}
+
 void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid)
 {
 	daemon->ended |= pid == daemon->keeper;

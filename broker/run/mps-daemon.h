@@ -46,6 +46,9 @@ int mps_daemon_prepare(struct mps_daemon *daemon);
 int mps_daemon_start(struct mps_daemon *daemon, struct event_base *base, const struct mps_order *order,
 		     mps_daemon_done *done, void *context);
 
+/* In another process that broker-run has forked: closes the pipes. */
+void mps_daemon_forget(const struct mps_daemon *daemon);
+
 /* Notes the end of a process that the caller has reaped. Does nothing if the process is not the keeper. */
 void mps_daemon_ended(struct mps_daemon *daemon, pid_t pid);
 

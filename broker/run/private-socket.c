@@ -116,6 +116,16 @@ void private_socket_watch(const struct private_socket *socket, struct names *nam
 	names_path(names, "%s", socket->directory.path);
 }
 
+void private_socket_close(const struct private_socket *socket)
+{
+	if (socket->fd < 0)
+		return;
+	close(socket->fd);
+	close(socket->directory.lock);
+	if (socket->directory.fd >= 0)
+		close(socket->directory.fd);
+}
+
 void private_socket_remove(struct private_socket *socket)
 {
 	if (socket->fd < 0)

@@ -200,6 +200,14 @@ void witness_ask(struct witness *witness, int number)
 		timer_set(witness, DELAY_MS, false);
 }
 
+void witness_forget(const struct witness *witness)
+{
+	if (!witness->pid)
+		return;
+	close(witness->question);
+	close(witness->answer);
+}
+
 void witness_end(struct witness *witness)
 {
 	lose(witness);

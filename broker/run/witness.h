@@ -47,6 +47,9 @@ void witness_ask(struct witness *witness, int number);
 /* Notes the end of a process that the caller has reaped. Returns false if the process is not the witness. */
 bool witness_ended(struct witness *witness, pid_t pid);
 
+/* In another process that broker-run has forked: closes the pipes. */
+void witness_forget(const struct witness *witness);
+
 /* Ends the witness process. decided() is not called any more. */
 void witness_end(struct witness *witness);
 

@@ -308,13 +308,32 @@ static bool lock_is_named(const struct leftovers_directory *directory)
 	return leftovers_leads_to(name, &directory->own_lock);
 }
 
+static int cannot_be_locked(const char *path, int error)
+{
+	return error_set(error, "%s was removed, and cannot be locked again: %s", path, strerror(-error));
+}
+
+/* Makes the file "lock" again. The descriptor of the directory stays, and with it the directory's BSD lock. */
+static int lock_again(struct leftovers_directory *directory)
+{
+	struct stat own;
+	int lock = lock_make(directory->fd, &own);
+
+	if (lock < 0)
+		return cannot_be_locked(directory->path, lock);
+	close(directory->lock);
+	directory->own_lock = own;
+	directory->lock = lock;
+	return 1;
+}
+
 int leftovers_directory_restore(struct leftovers_directory *directory)
 {
 	struct leftovers_directory again = *directory;
 	int error;
 
-	if (directory_is_named(directory) && lock_is_named(directory))
-		return 0;
+	if (directory_is_named(directory))
+		return lock_is_named(directory) ? 0 : lock_again(directory);
 	error = mkdir(again.path, 0700) ? -errno : 0;
 	if (error == -EEXIST && !directory_is_own(again.path))
 		return error_set(error, "%s was removed, and cannot be made again: something of that name, which is "
@@ -323,14 +342,9 @@ int leftovers_directory_restore(struct leftovers_directory *directory)
 		return error_set(error, "%s was removed, and cannot be made again: %s", again.path, strerror(-error));
 	error = directory_hold(&again);
 	if (error)
-		return error_set(error, "%s was removed, and cannot be locked again: %s", again.path, strerror(-error));
+		return cannot_be_locked(again.path, error);
 	directory_drop(directory);
 	*directory = again;
-	/*
-	 * if only the file "lock" was removed, the descriptor that was just closed had the directory's BSD lock until
-	 * now
-	 */
-	flock(directory->fd, LOCK_EX | LOCK_NB);
 	return 1;
 }
 

@@ -31,7 +31,7 @@ check "the doctor says what the driver supports" eval '"$ctl" --address "unix:$w
 	grep -qE "serves CUDA devices: [1-9]" out'
 # Nothing of the runtime is in these programs: what they load of CUDA is the driver, and only the process that owns the memory does.
 check "the owner of the memory has the driver's library and no runtime, the broker's own process neither" eval \
-	'timeout -k 5 60 "$run" --quiet --device cuda --name "driver-$$" -- sh -c "cat /proc/\$PPID/maps >of-broker
-		cat /proc/\$(pgrep -P \$(pgrep -P \$PPID -x owner-parent) -x gpubroker-owner)/maps >of-owner" >out 2>err </dev/null &&
+	'timeout -k 5 60 "$run" --quiet --device cuda --name "driver-$$" -- sh -c "cat /proc/\$PPID/maps /proc/\$(pgrep -P \$PPID -x gpubroker-serve)/maps >of-broker
+		cat /proc/\$(pgrep -P \$PPID -x gpubroker-owner)/maps >of-owner" >out 2>err </dev/null &&
 	grep -q "libcuda\.so" of-owner && ! grep -q "libcudart" of-owner && ! grep -qE "libcuda(rt)?\.so" of-broker'
 plan

@@ -42,10 +42,10 @@ static void test_circle(void)
 	      "where one is stopped, that is told: it does not say what it waits for now");
 	kill(b.pid, SIGCONT);
 	POINT(SOON(why("") == 3), "until it goes on");
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	POINT(why("") == 0 && strstr(answer, "' is stopped by a signal") && !strstr(answer, "deadlock"),
 	      "a broker that cannot be asked twice calls nothing a deadlock");
-	kill(broker.pid, SIGCONT);
+	broker_resume(&broker);
 	/* each is released by the end of the next one's timeline */
 	puppet_kill(&c);
 	POINT(SOON(!ask(&b, do_sync)), "as it says: with one of them gone the others go on");

@@ -17,9 +17,9 @@ client=$top_builddir/tests/integration/status-client
 
 work=$(mktemp -d) || exit 1
 name=metrics-$$
-broker='' pid=''
+broker='' pid='' process=''
 cleanup() {
-	[ -z "$broker" ] || kill -CONT "$broker"
+	[ -z "$process" ] || kill -CONT "$process"
 	touch "$work/go" "$work/more"
 	rm -rf /dev/shm/gpubroker."$name"*
 	cd / && rm -rf "$work"
@@ -245,10 +245,11 @@ fi
 
 # ---- stopped, dead, gone ----
 
-kill -STOP "$broker"
+process=$(broker_of "$broker")
+kill -STOP "$process"
 check "a stopped broker is not up, and its memory is still there" eval \
 	'soon brings "gpubroker_up{broker=\"$name\",state=\"stopped\"}" 0 && memory live 4194304'
-kill -CONT "$broker"
+kill -CONT "$process"
 # without a /dev/shm of its own, another test's broker may remove the copy before it is read
 abandoned() {
 	cp "/dev/shm/gpubroker.$name" "/dev/shm/gpubroker.$name-none"

@@ -104,7 +104,7 @@ static void start_all(void)
 		else
 			prepare(&caller[i]);
 	prepare(&leaver);
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	for (size_t i = 0; i < CALLS; i++)
 		puppet_tell(&caller[i], calls[i].order);
 	tell(&leaver, do_disconnect);
@@ -225,10 +225,10 @@ static void test_stopped(void)
 	ask(&puppet, acquire_elsewhere);
 	if (!SOON(status_number(&broker, "waiting") == 1))
 		bail_out("the other thread does not wait");
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	POINT(ask(&puppet, do_acquire, .name = "never") == -ETIMEDOUT,
 	      "an acquire that does not wait, of a name that another thread waits for: %s", puppet.last.text);
-	kill(broker.pid, SIGCONT);
+	broker_resume(&broker);
 	POINT(ask(&puppet, do_acquire, .name = "never") == -ENOENT, "when the broker goes on, so does the client");
 	POINT(!ask(&maker, do_create, .name = "never") && !ask(&puppet, join_elsewhere), "and its other thread");
 	puppet_end(&puppet);

@@ -131,8 +131,12 @@ void process_line(pid_t pid, const char *what, char *line, int size);
 /* The process that owns the device memory of the broker with this pid; 0: it has none. */
 pid_t owner_of(pid_t broker);
 
-/* The process of a brokerd that serves; 0: there is none now. */
+/* The process of a brokerd or broker-run that serves; 0: there is none now. */
 pid_t server_of(pid_t broker);
+
+/* Stops the process that serves, and returns when it has stopped. */
+void broker_pause(const struct broker_process *broker);
+void broker_resume(const struct broker_process *broker);
 
 /*
  * Objects in /dev/shm that hold this broker's device memory; on CUDA, allocations that the broker has not given back.

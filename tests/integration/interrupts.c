@@ -52,7 +52,7 @@ static int own_signal;                  /* what the function's own signal return
 static int signal_too(void *context)
 {
 	(void)context;
-	kill(broker.pid, SIGCONT);
+	broker_resume(&broker);
 	own_signal = gpub_signal_on(&lease[signalling->slot], (uint64_t)signalling->size, work);
 	return 0;
 }
@@ -236,10 +236,10 @@ static void test_signal(void)
 	ask(&a, do_create, .name = "z", .flags = GPUB_TIMELINE);
 	ask(&a, do_acquire, .name = "y", .slot = 2);
 	ask(&a, do_acquire, .name = "z", .slot = 3);
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	POINT(!ask(&a, do_signal_twice, .slot = 2, .value = 2, .size = 1) && a.last.value == 2,
 	      "a function may signal the timeline that its call is about to signal");
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	POINT(ask(&a, do_signal_twice, .slot = 3, .value = 1, .size = 2) == -EINVAL && a.last.value == 2,
 	      "after a larger value of the function the call's own is refused");
 	ask(&a, do_return, .slot = 2);
@@ -258,11 +258,11 @@ static void test_disconnect(void)
 static void test_stopped_broker(void)
 {
 	ask(&a, do_interrupt_always);
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	tell(&a, do_stat, .name = "x");
 	POINT(receive(&a) == -EINTR, "a call of a broker that does not answer is interrupted");
 	POINT(ask(&a, do_connect_again) == -EINTR, "so is a connect");
-	kill(broker.pid, SIGCONT);
+	broker_resume(&broker);
 	ask(&a, do_interrupt);
 	POINT(!ask(&a, do_stat, .name = "x"), "and the next one is answered when it does");
 }

@@ -85,14 +85,14 @@ static void test_memory(void)
 	ask(&b, do_acquire, .name = "y");
 	ask(&a, do_unlink, .name = "x");
 	POINT(memory_objects(&broker) == 2, "two buffers have memory");
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	POINT(!ask(&a, do_return) && !ask(&a, do_trim), "the last holder of an unlinked buffer closes it");
 	tell(&a, do_create, .name = "z", .timeout = -1);
 	puppet_kill(&b);
 	usleep(100000);
 	POINT(!puppet_answered(&a) && memory_objects(&broker) == 2,
 	      "invariant 1: while the broker is stopped no close, no death and no create changes what is allocated");
-	kill(broker.pid, SIGCONT);
+	broker_resume(&broker);
 	POINT(!receive(&a) && SOON(status_buffers(&broker, "z", NULL) == 1 && !status_buffers(&broker, "x", NULL)),
 	      "the broker then allocates and frees");
 	POINT(SOON(memory_objects(&broker) == status_buffers(&broker, NULL, NULL)), "and nobody else did");

@@ -281,7 +281,7 @@ static void test_gone(void)
 	tell(&a, do_many, .name = "x", .size = 350, .timeout = -1);
 	if (!SOON(status_number(&broker, "waiting") == 50))
 		bail_out("it does not wait");
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	tell(&b, do_many, .name = "x", .size = 300);
 	broker_wait(&broker, SIGKILL);
 	POINT(receive(&a) == -ECONNRESET, "the broker dies while names are waited for: ECONNRESET, and none");

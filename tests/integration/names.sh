@@ -155,12 +155,12 @@ fi
 # ---- a second broker of the name ----
 
 begin -b u=64K
-kill -STOP "$job"
+kill -STOP "$(broker_of "$job")"
 rm "$status_file"
 objects=$(ls "$status_file.mem")
 timeout -k 5 20 "$run" --device host --name "$name" -- touch second >out 2>second.err </dev/null
 status=$?
-kill -CONT "$job"
+kill -CONT "$(broker_of "$job")"
 check "it is refused, though there is no status file" eval '[ $status = 125 ] && [ ! -e second ] && grep -q "$status_file.mem is in use by a broker of that name" second.err'
 check "and deletes no memory of the first" [ "$(ls "$status_file.mem")" = "$objects" ]
 check "which serves it" eval 'GPUBROKER=$address "$client" acquire u >client.out 2>client.err'
@@ -171,20 +171,20 @@ check "it ends as always" ends 0
 
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	begin
-	kill -STOP "$job"
+	kill -STOP "$(broker_of "$job")"
 	rm "$status_file"
 	# a file that nobody has locked would be removed by the next broker of root's
 	setpriv --reuid=65534 --clear-groups ln -s "$work/bait" "$status_file"
-	kill -CONT "$job"
+	kill -CONT "$(broker_of "$job")"
 	check "another user's link in the place of the status file: the log says so" soon grep -q \
 		"broker-run: the status file $status_file was removed, and another file has its name: broker-status does not show this broker" err
 	check "and it is not followed" [ -L "$status_file" -a ! -e bait ]
 	rm "$status_file"
 	check "when that is gone the status file is there again" soon eval '"$show" "$name" >out 2>err.show'
-	kill -STOP "$job"
+	kill -STOP "$(broker_of "$job")"
 	rm -r "$directory"
 	setpriv --reuid=65534 --clear-groups mkdir -m 777 "$directory"
-	kill -CONT "$job"
+	kill -CONT "$(broker_of "$job")"
 	check "another user's directory in the place of the socket's: the log says so" soon grep -q \
 		"broker-run: $directory was removed, and cannot be made again: something of that name, which is not this user's alone" err
 	check "and nothing is put into it" [ -z "$(ls -A "$directory")" ]

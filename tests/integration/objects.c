@@ -66,14 +66,34 @@ static pid_t child_named(pid_t parent, const char *name)
 
 pid_t owner_of(pid_t broker)
 {
-	pid_t parent = child_named(broker, "owner-parent");
-
-	return child_named(parent ? parent : broker, "gpubroker-owner");
+	return child_named(broker, "gpubroker-owner");
 }
 
 pid_t server_of(pid_t broker)
 {
 	return child_named(broker, "gpubroker-serve");
+}
+
+static bool is_stopped(pid_t pid)
+{
+	char line[512], *end;
+
+	process_line(pid, "stat", line, sizeof line);
+	end = strrchr(line, ')');
+	return end && !strncmp(end, ") T", 3);
+}
+
+void broker_pause(const struct broker_process *broker)
+{
+	pid_t serving = server_of(broker->pid);
+
+	if (!serving || kill(serving, SIGSTOP) || !SOON(is_stopped(serving)))
+		bail_out("the broker of process %d cannot be stopped", (int)broker->pid);
+}
+
+void broker_resume(const struct broker_process *broker)
+{
+	kill(server_of(broker->pid), SIGCONT);
 }
 
 /*

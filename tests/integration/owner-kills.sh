@@ -28,11 +28,11 @@ export GPUB_HOST_MEMORY=1G GPUBROKER_MODULE_PATH=${run%/broker/*}/kernels
 more_kib=$([ "$kills" -lt 200 ] && echo 2048 || echo 128)
 ! grep -qE "__[at]san_init" "${run%/broker/*}/libbroker/.libs/libgpubroker.so" || more_kib=65536
 
-# kills_next PARENT: the child of the parent of owners, once that has another one than $owner
+# kills_next: kills the owner, once that is another one than $owner
 kills_next() {
 	local next=''
 	until [ -n "$next" ] && [ "$next" != "$owner" ] && kill -KILL "$next"; do
-		next=$(children "$1")
+		next=$(owner_of "$broker")
 		kill -0 "$broker" || return 1
 	done
 	owner=$next
@@ -48,25 +48,25 @@ followed() {
 	grep -c "owns the device memory now" err
 }
 
-# weighs: resident KiB and descriptors of the broker
+# weighs: resident KiB and descriptors of broker and keeper
 weighs() {
-	echo "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$broker/status") $(find "/proc/$broker/fd" -type l 2>/dev/null | wc -l)"
+	local served
+	served=$(broker_of "$broker")
+	echo "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$served/status" "/proc/$broker/status" | awk '{ sum += $1 } END { print sum }')" \
+		"$(find "/proc/$served/fd" "/proc/$broker/fd" -type l 2>/dev/null | wc -l)"
 }
 
 # killed EXPORT WORKERS PROGRAM...: true if these workers end well after the owner was killed so often
 killed() {
-	local n parent before owner=''
+	local n before owner=''
 	rm -f stop
 	GPUBROKER_EXPORT=$1 "$run" --device "$device" --name "$name" -n "$2" -- "${@:3}" >out 2>err </dev/null &
 	broker=$!
 	soon is_ready "$2"
-	parent=$(child_named owner-parent "$broker")
 	: >weights
 	for ((n = 0; n < kills; n++)); do
 		before=$(followed)
-		if [ -z "$parent" ] || ! kills_next "$parent"; then
-			break
-		fi
+		kills_next || break
 		weighs >>weights
 		# one in four may die while it starts
 		[ $((RANDOM % 4)) = 0 ] || soon eval '[ "$(followed)" -gt "$before" ]'

@@ -211,24 +211,34 @@ unset GPUBROKER_EXPORT
 
 # ---- no other owner starts ----
 
-no_other() {
-	start || return 1
-	owner=$(owner_of "$broker")
-	kill -STOP "$broker"
-	kill -KILL "$owner"
-	soon is_gone "$owner"
-	# the name of its memory is somebody else's by then
-	rm -rf "/dev/shm/gpubroker.$name.mem"
-	mkdir "/dev/shm/gpubroker.$name.mem"
-	flock "/dev/shm/gpubroker.$name.mem" sleep 20 &
+# lose_owner PID NAME: kills the owner of that brokerd or broker-run for good: when the broker, whose name this is, notices,
+# somebody else has the name of the owner's memory
+lose_owner() {
+	local serves gone
+	serves=$(broker_of "$1")
+	gone=$(owner_of "$1")
+	kill -STOP "$serves"
+	kill -KILL "$gone"
+	soon is_gone "$gone"
+	rm -rf "/dev/shm/gpubroker.$2.mem"
+	mkdir "/dev/shm/gpubroker.$2.mem"
+	flock "/dev/shm/gpubroker.$2.mem" sleep 20 &
 	locker=$!
 	sleep 0.2
-	kill -CONT "$broker"
+	kill -CONT "$serves"
+}
+# regain NAME: the name is free again
+regain() {
+	kill "$locker" 2>/dev/null
+	rm -rf "/dev/shm/gpubroker.$1.mem"
+}
+no_other() {
+	start || return 1
+	lose_owner "$broker" "$name"
 	ended 1
 }
 check "a broker that gets no other owner ends with status 1" no_other
-kill "$locker" 2>/dev/null
-rm -rf "/dev/shm/gpubroker.$name.mem"
+regain "$name"
 check "and says why, and what to do" grep -q 'the process that owns the device memory has ended.*start brokerd again' err
 check "the next broker starts" start
 stops TERM 0
@@ -241,9 +251,11 @@ loses_owners() {
 	timeout -k 5 60 "$run" --device host --name "$name-run" -n 2 -b shared=64K -- "$@" >out 2>err </dev/null &
 	runner=$!
 	soon test -e inside/ready-0 -a -e inside/ready-1 || return 1
-	kill -KILL "$(child_named owner-parent "$(parent "$(cat inside/ready-0)")")"
+	lose_owner "$(parent "$(cat inside/ready-0)")" "$name-run"
 	wait "$runner"
-	[ $? = 125 ] && grep -q "the process that owns the device memory has ended, and no other one starts" err
+	code=$?
+	regain "$name-run"
+	[ $code = 125 ] && grep -q "the process that owns the device memory has ended, and no other one starts" err
 }
 export client
 check "broker-run then ends its workers, and exits with 125" loses_owners sh -c 'echo $$ >inside/ready-$GPUBROKER_RANK; exec sleep 50'

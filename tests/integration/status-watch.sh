@@ -151,13 +151,14 @@ keys Space
 
 # ---- a broker that is stopped, ends, comes back and dies ----
 
-kill -STOP "$broker"
-check "a stopped broker is shown, and how to continue it" eval 'shows "^broker $name: stopped" && sees "kill -CONT $broker$"'
+process=$(broker_of "$broker")
+kill -STOP "$process"
+check "a stopped broker is shown, and how to continue it" eval 'shows "^broker $name: stopped" && sees "kill -CONT $process$"'
 clock() {
 	look && sed -nE '1s/.* ([0-9:]{8}) .*/\1/p' out
 }
 check "nothing of it is needed to go on" eval 'before=$(clock); soon eval "[ \"\$(clock)\" != \"$before\" ]"'
-kill -CONT "$broker"
+kill -CONT "$process"
 check "it goes on" shows "^broker $name: running"
 finish
 check "one that ended is shown as it was, and why" eval 'shows "^broker $name: cannot be read" && sees "^there is no broker" && sees "last status. Waiting" && sees " of 30$"'

@@ -226,21 +226,21 @@ rm -f "$bad"
 
 # ---- stopped, killed ----
 
-pid=$broker
-kill -STOP "$pid"
+process=$(broker_of "$broker")
+kill -STOP "$process"
 stopped() {
-	shows "^broker $name: stopped, pid $pid, status of 20" "$name"
+	shows "^broker $name: stopped, pid $broker, status of 20" "$name"
 }
 check "a stopped broker is shown, and said to be stopped" soon stopped
-check "its buffers are still shown" eval 'has "^declared" && has "waits for pid" && has "kill -CONT $pid" && narrow "$name"'
+check "its buffers are still shown" eval 'has "^declared" && has "waits for pid" && has "kill -CONT $process" && narrow "$name"'
 check "the list says stopped" shows "^$name .* stopped" --list
 check "JSON says stopped" shows '^  "state": "stopped"' --json "$name"
-kill -CONT "$pid"
+kill -CONT "$process"
 check "it goes on" soon shows "^broker $name: running" "$name"
 
-kill -KILL "$pid"
+kill -KILL "$broker"
 wait "$broker" 2>/dev/null
-broker='' pid=''
+broker=''
 dead() {
 	shows "^broker $name: dead, pid [0-9]*, status of 20" "$name"
 }

@@ -83,7 +83,7 @@ static unsigned broker_pages(void)
 	unsigned count = 0;
 	DIR *directory;
 
-	snprintf(path, sizeof path, "/proc/%d/fd", broker.pid);
+	snprintf(path, sizeof path, "/proc/%d/fd", server_of(broker.pid));
 	directory = opendir(path);
 	while (directory && (entry = readdir(directory))) {
 		ssize_t length;

@@ -38,7 +38,7 @@ bool broker_weather(const struct broker_process *broker, unsigned which)
 	which %= WEATHERS;
 	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s", broker->instance);
 	if (which < count)
-		return !kill(broker->pid, signals[which]);
+		return !kill(broker->pid, signals[which]) && !kill(server_of(broker->pid), signals[which]);
 	if (which == count)
 		return !unlink(path) && SOON(is_there(path));
 	return which > count + 1 || (!unlink(broker->address + strlen("unix:")) && SOON(accepts(broker)));

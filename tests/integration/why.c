@@ -255,11 +255,11 @@ static void test_stopped_and_dead_broker(void)
 		bail_out("no other link to the status file: %m");
 	ask(&c, do_wait, .slot = 1, .value = 4);
 	POINT(!why("heat/1"), "a broker that runs is asked");
-	stop_child(broker.pid);
+	broker_pause(&broker);
 	POINT(why("heat/1") == 0 && strstr(answer, "' is stopped by a signal: kill -CONT ") &&
 		      strstr(answer, "waits for heat/1 to reach 4; it is at 3; its writer, rank 1 (pid "),
 	      "one that is stopped is explained by what its file holds");
-	kill(broker.pid, SIGCONT);
+	broker_resume(&broker);
 	broker_wait(&broker, SIGKILL);
 	POINT(SOON(dead_is_explained(kept, path)) && strstr(answer, "), waited for nothing that the broker knew of\n"),
 	      "so is one that is dead, and no process is looked at");

@@ -93,7 +93,7 @@ static int begin(struct owner_link *link)
 
 static int open_place(struct owner_link *link)
 {
-	*link = (struct owner_link){ .parent = -1, .sock = -1 };
+	*link = (struct owner_link){ .sock = -1 };
 	link->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return link->ended < 0 ? -errno : 0;
 }

@@ -34,6 +34,7 @@
 #include "broker/status/status.h"
 #include "common/error.h"
 #include "common/status-file.h"
+#include "owner-thread.h"
 
 #define OWNER    4001
 #define SQUATTER 4002
@@ -61,6 +62,7 @@ static int broker_begin(void)
 	broker_config_init(&config);
 	strcpy(config.device, "host:1");
 	strcpy(config.instance, instance);
+	config.owner = &owner_thread;
 	return broker_init(&broker, &core, &config, base, listener);
 }
 

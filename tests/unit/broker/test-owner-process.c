@@ -14,11 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "broker/owner/forked.h"
 #include "broker/owner/order.h"
 #include "broker/owner/packet.h"
 #include "broker/owner/process.h"
@@ -28,12 +30,54 @@ static struct owner_link owner;
 static struct owner_setup wish;
 static struct owner_facts facts;
 
+static pid_t child; /* the owner's process */
+
+/* Forks an owner, as the keeper does. owner.ended is its pidfd. Returns 0 or a negative errno. */
+static int begin(void)
+{
+	int owners = owner_link_open(&owner);
+	pid_t parent = getpid();
+
+	if (owners < 0)
+		return owners;
+	child = fork();
+	if (!child)
+		forked_owner(owners, parent);
+	close(owners);
+	owner.ended = (int)syscall(SYS_pidfd_open, child, 0);
+	return owner.ended < 0 ? -errno : 0;
+}
+
+/* Whether the owner ends within so many milliseconds. */
+static bool ends_in(int ms)
+{
+	return poll(&(struct pollfd){ .fd = owner.ended, .events = POLLIN }, 1, ms) == 1;
+}
+
+/* Ends the link, and waits for the owner's end. Does nothing if there is none. */
+static void end(void)
+{
+	int status;
+
+	if (owner.sock < 0)
+		return;
+	if (ends_in(0))
+		owner_link_drop(&owner);
+	else
+		owner_link_close(&owner);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	owner.crashed = status;
+	close(owner.ended);
+	owner.ended = -1;
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	wish = (struct owner_setup){ .device = "host:2" };
 	snprintf(wish.instance, sizeof wish.instance, "unit%d", (int)getpid());
-	return owner_process.open(&owner) || owner_process.begin(&owner);
+	owner = (struct owner_link){ .sock = -1, .ended = -1 };
+	return begin();
 }
 
 static int teardown(void **state)
@@ -41,24 +85,15 @@ static int teardown(void **state)
 	char path[64];
 
 	(void)state;
-	owner_process.end(&owner);
-	owner_process.close(&owner);
-	owner_process.close(&owner); /* once more does nothing */
+	end();
 	snprintf(path, sizeof path, "/dev/shm/gpubroker.%s.mem", wish.instance);
 	rmdir(path);
-	return owner.sock != -1 || owner.lanes || owner.parent != -1 ||
-	       waitpid(owner.parent_pid, NULL, WNOHANG) != -1 || errno != ECHILD;
+	return owner.sock != -1 || owner.lanes;
 }
 
 static bool has_ended(void)
 {
 	return kill(owner.pid, 0) && errno == ESRCH;
-}
-
-/* Whether the parent of owners says within 5 seconds that this one has ended. */
-static bool end_is_told(void)
-{
-	return poll(&(struct pollfd){ .fd = owner.ended, .events = POLLIN }, 1, 5000) == 1;
 }
 
 static void test_it_starts_with_a_lane_for_each_device_and_one_for_questions(void **state)
@@ -69,10 +104,10 @@ static void test_it_starts_with_a_lane_for_each_device_and_one_for_questions(voi
 	assert_int_equal(facts.kind, DEVICE_HOST);
 	assert_int_equal(facts.count, 2);
 	assert_int_equal(owner.lanes, 3);
-	owner_process.end(&owner);
+	end();
 	assert_true(has_ended());
 	assert_false(owner.crashed);
-	owner_process.end(&owner); /* once more does nothing */
+	end(); /* once more does nothing */
 }
 
 static void test_devices_that_do_not_start_are_told_of(void **state)
@@ -87,11 +122,11 @@ static void test_devices_that_do_not_start_are_told_of(void **state)
 static void test_one_that_dies_before_its_devices_have_started(void **state)
 {
 	(void)state;
-	owner_process.kill(&owner);
-	assert_true(end_is_told());
+	kill(child, SIGKILL);
+	assert_true(ends_in(5000));
 	assert_int_equal(owner_link_start(&owner, &wish, &facts), -ECONNRESET);
 	assert_non_null(strstr(error_text(), "ended while they started"));
-	owner_process.end(&owner);
+	end();
 	assert_true(owner.crashed);
 }
 
@@ -100,7 +135,7 @@ static void test_one_that_dies_between_lanes(void **state)
 	(void)state;
 	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
 	kill(owner.pid, SIGKILL);
-	assert_true(end_is_told());
+	assert_true(ends_in(5000));
 	assert_int_equal(owner_link_lanes(&owner, owner.lanes + 1), -ECONNRESET);
 	assert_int_equal(owner.lanes, 3);
 }
@@ -117,48 +152,12 @@ static void test_one_follows_the_other(void **state)
 		if (i % 2)
 			kill(before, SIGKILL);
 		else
-			owner_process.kill(&owner);
-		assert_true(end_is_told());
-		owner_process.kill(&owner); /* does nothing to the next one */
-		owner_process.end(&owner);
+			kill(child, SIGKILL);
+		assert_true(ends_in(5000));
+		end();
 		assert_true(owner.crashed && has_ended());
-		assert_int_equal(owner_process.begin(&owner), 0);
+		assert_int_equal(begin(), 0);
 	}
-}
-
-/* Nothing of what the broker gets meanwhile reaches a later owner: neither descriptors nor memory. */
-static void test_a_later_owner_has_nothing_of_the_broker(void **state)
-{
-	static char secret[] = "nothing yet";
-	int files[2], bytes;
-	char path[64], text[sizeof secret];
-
-	(void)state;
-	owner_process.end(&owner);
-	strcpy(secret, "a new key");
-	assert_int_equal(pipe(files), 0);
-	assert_int_equal(owner_process.begin(&owner), 0);
-	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
-	snprintf(path, sizeof path, "/proc/%d/mem", (int)owner.pid);
-	bytes = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(bytes >= 0);
-	assert_int_equal(pread(bytes, text, sizeof text, (off_t)(uintptr_t)secret), sizeof text);
-	assert_string_equal(text, "nothing yet");
-	close(bytes);
-	close(files[1]);
-	assert_int_equal(poll(&(struct pollfd){ .fd = files[0] }, 1, 5000), 1); /* nobody else has the other end */
-	close(files[0]);
-}
-
-static void test_without_a_parent_none_begins(void **state)
-{
-	(void)state;
-	kill(owner.parent_pid, SIGKILL);
-	assert_true(end_is_told());
-	owner_process.end(&owner);
-	assert_true(owner.crashed);
-	assert_int_equal(owner_process.begin(&owner), -ECONNRESET);
-	assert_non_null(strstr(error_text(), "does not fork it"));
 }
 
 /* What a broker that stops has sent is carried out, although its answers are not read. */
@@ -171,7 +170,7 @@ static void test_an_end_waits_for_all_orders(void **state)
 	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
 	assert_int_equal(packet_send(owner.lane[0], &make, sizeof make, -1, 0), 0);
 	assert_int_equal(packet_send(owner.lane[2], &names, sizeof names, -1, 0), 0);
-	owner_process.end(&owner);
+	end();
 	assert_true(has_ended());
 	assert_false(owner.crashed);
 }
@@ -184,7 +183,7 @@ static void test_signals_do_not_end_it(void **state)
 	kill(owner.pid, SIGINT);
 	assert_int_equal(owner_link_lanes(&owner, owner.lanes), 0);
 	assert_int_equal(kill(owner.pid, 0), 0);
-	owner_process.end(&owner);
+	end();
 	assert_false(owner.crashed);
 }
 
@@ -242,10 +241,10 @@ static void test_the_next_broker_finds_owner_and_memory(void **state)
 	assert_int_equal(packet_send(owner.lane[0], &release, sizeof release, -1, 0), 0);
 	receive(&again, sizeof again);
 	assert_int_equal(again.error, 0);
-	owner_process.end(&owner);
+	end();
 	assert_true(has_ended());
 	assert_false(owner.crashed);
-	assert_int_equal(owner_process.begin(&owner), 0);
+	assert_int_equal(begin(), 0);
 	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0); /* the next owner, with a first broker */
 }
 
@@ -254,10 +253,11 @@ static void test_without_any_duplicate_it_ends(void **state)
 	(void)state;
 	assert_int_equal(owner_link_start(&owner, &wish, &facts), 0);
 	broker_dies();
-	assert_false(poll(&(struct pollfd){ .fd = owner.ended, .events = POLLIN }, 1, 50) == 1);
+	assert_false(ends_in(50));
 	close(keepers);
-	assert_true(end_is_told());
-	assert_true(has_ended());
+	assert_true(ends_in(5000));
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(owner.ended);
 }
 
 /* There is no owner yet that another broker could go on with. */
@@ -267,7 +267,7 @@ static void test_one_without_its_setup_ends_when_another_broker_comes(void **sta
 	broker_dies();
 	assert_int_equal(owner_link_join(&owner, keepers, 1, &facts), -ECONNRESET);
 	assert_non_null(strstr(error_text(), "ended while they started"));
-	assert_true(end_is_told());
+	assert_true(ends_in(5000));
 }
 
 /* The broker has died while the devices start: the answer to it is not the next one's. */
@@ -296,8 +296,6 @@ int main(void)
 		ON(test_one_that_dies_before_its_devices_have_started),
 		ON(test_one_that_dies_between_lanes),
 		ON(test_one_follows_the_other),
-		ON(test_a_later_owner_has_nothing_of_the_broker),
-		ON(test_without_a_parent_none_begins),
 		ON(test_an_end_waits_for_all_orders),
 		ON(test_signals_do_not_end_it),
 		ON(test_the_next_broker_finds_owner_and_memory),
