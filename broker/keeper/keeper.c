@@ -16,6 +16,7 @@
 #include <utlist.h>
 
 #include "broker/base/log.h"
+#include "common/crash-point.h"
 #include "common/error.h"
 #include "common/now.h"
 #include "common/tables.h"
@@ -131,8 +132,11 @@ static void on_ready(struct keeper *keeper)
 
 static void on_put(struct keeper *keeper, uint64_t key, int fd)
 {
-	if (fd >= 0 && !kept_put(&keeper->kept, key, fd))
+	CRASH_POINT(keeper_put);
+	if (fd >= 0 && !kept_put(&keeper->kept, key, fd)) {
+		CRASH_POINT(keeper_kept);
 		return;
+	}
 	if (fd >= 0)
 		close(fd);
 	kept_drop(&keeper->kept, key); /* what is there is of an object before */
@@ -164,6 +168,7 @@ static void carry_out(struct keeper_broker *broker, const struct line_request *r
 		break;
 	case LINE_DROP:
 		kept_drop(&keeper->kept, request->key);
+		CRASH_POINT(keeper_dropped);
 		break;
 	case LINE_READY:
 		on_ready(keeper);
@@ -390,6 +395,14 @@ static bool leave_keeper(struct keeper *keeper)
 	return true;
 }
 
+/* A keeper that cannot watch the broker ends it, and it must have made nothing by then. Returns false: the keeper has. */
+static bool wait_until_watched(int sock)
+{
+	char byte;
+
+	return recv(sock, &byte, sizeof byte, 0) == sizeof byte;
+}
+
 /* The broker's process, with all signals blocked. */
 static _Noreturn void broker_main(struct keeper *keeper, int sock, pid_t parent, const sigset_t *signals)
 {
@@ -408,7 +421,7 @@ static _Noreturn void broker_main(struct keeper *keeper, int sock, pid_t parent,
 
 	prctl(PR_SET_NAME, program->name);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || !leave_keeper(keeper) ||
-	    alive_hold(&keeper->shared->alive) || line_say_alive(sock))
+	    !wait_until_watched(sock) || alive_hold(&keeper->shared->alive) || line_say_alive(sock))
 		kill(getpid(), SIGKILL); /* is tried again, and an exit would be the program's */
 	sigprocmask(SIG_SETMASK, signals, NULL);
 	log_serving(false);
@@ -444,8 +457,10 @@ static int broker_watch(struct keeper_broker *broker, pid_t pid)
 	}
 	broker->pid = pid;
 	broker->requests = event_new(keeper->base, broker->line, EV_READ | EV_PERSIST, on_requests, broker);
-	if (broker->requests && !event_add(broker->requests, NULL))
+	if (broker->requests && !event_add(broker->requests, NULL)) {
+		(void)send(broker->line, "", 1, MSG_NOSIGNAL); /* wait_until_watched(); fails if the broker is dead */
 		return 0;
+	}
 	child_finish(&broker->child);
 	return error_set(-ENOMEM, "the keeper is out of memory");
 }

@@ -21,8 +21,8 @@
  * default PID; -1: itself), where exit means kill, and waits until TARGET is dead or stopped (at most some seconds), so
  * that the broker's next step finds TARGET dead or stopped. Only passings while the broker serves PID
  * (CRASH_POINT_PEER) are counted at a BROKER point; all passings are counted at a LOOP point, where the broker serves
- * no client. Passings are counted in each process. A process at a crash point has FILE locked (flock(2)). Owns the
- * counts.
+ * no client, or which the keeper passes. Passings are counted in each process. A process at a crash point has FILE
+ * locked (flock(2)). Owns the counts.
  */
 #ifndef GPUB_CRASH_POINT_H
 #define GPUB_CRASH_POINT_H
@@ -170,6 +170,9 @@
 	X(LOOP, released, "it is not in the registry")                                     \
 	X(LOOP, timeline_ends, "a timeline is about to be ended")                          \
 	X(LOOP, timeline_ended, "its end is published")                                    \
+	X(LOOP, keeper_put, "the keeper has a descriptor, and not under its key yet")      \
+	X(LOOP, keeper_kept, "it is under its key")                                        \
+	X(LOOP, keeper_dropped, "the keeper has closed one")                               \
 	X(LOOP, status_begin, "the status file is about to be written")                    \
 	X(LOOP, status_written, "it is written")                                           \
 	X(OWNER, owner_begins, "the owner's process runs, and has read nothing")           \
