@@ -37,11 +37,9 @@ static bool changes_grow(struct tracking_changes *changes, uint32_t from, uint32
 	return true;
 }
 
-/* Doubles the arrays. Returns false if there is no memory, or there are as many slots as there may be. */
-static bool room_double(struct tracking *tracking)
+/* Grows the arrays. Returns false if there is no memory, or more slots than there may be. */
+static bool room_grow(struct tracking *tracking, uint32_t room)
 {
-	uint32_t room = tracking->room ? 2 * tracking->room : 64;
-
 	if (room > TRACKED_MAX || (tracking->reserve && tracking->reserve(tracking->context, room)) ||
 	    !grow(&tracking->at, room, sizeof *tracking->at) ||
 	    !grow(&tracking->freed, room, sizeof *tracking->freed))
@@ -51,6 +49,11 @@ static bool room_double(struct tracking *tracking)
 			return false;
 	tracking->room = room;
 	return true;
+}
+
+static bool room_double(struct tracking *tracking)
+{
+	return room_grow(tracking, tracking->room ? 2 * tracking->room : 64);
 }
 
 static bool slot_new(struct tracking *tracking)
@@ -67,6 +70,15 @@ int tracking_reserve(struct tracking *tracking, unsigned count)
 		if (!room_double(tracking))
 			return error_set(-ENOMEM, "the broker is out of memory");
 	return 0;
+}
+
+int tracking_expect(struct tracking *tracking, uint32_t slots)
+{
+	uint32_t room = (slots + 63) / 64 * 64;
+
+	if (room <= tracking->room || room_grow(tracking, room))
+		return 0;
+	return error_set(-ENOMEM, "the broker is out of memory");
 }
 
 void tracking_put(struct tracking *tracking, enum tracking_sink sink, uint32_t slot)

@@ -82,6 +82,9 @@ void tracking_deinit(struct tracking *tracking);
  */
 int tracking_reserve(struct tracking *tracking, unsigned count);
 
+/* Makes room for so many slots in all, at once. Returns 0, or -ENOMEM with the error message set. */
+int tracking_expect(struct tracking *tracking, uint32_t slots);
+
 /*
  * Gives a new object a slot, and marks the slot to be written. Does nothing if tracking is NULL, or if there is no
  * memory or no free slot: the object is not shown then.

@@ -116,12 +116,24 @@ static void mark_all_ended(struct broker *broker)
 			mark_ended(broker, allocation);
 }
 
+static bool any_ended(const struct broker *broker)
+{
+	const struct allocation *allocation;
+
+	DL_FOREACH(broker->memory->allocations, allocation)
+		if (allocation->ended)
+			return true;
+	return false;
+}
+
 /* Takes the names of the buffers away whose memory has ended. Returns how many. */
 static unsigned orphans_unlink(struct broker *broker)
 {
 	struct buffer *buffer, *next;
 	unsigned count = 0;
 
+	if (!any_ended(broker))
+		return 0;
 	HASH_ITER(hh, broker->registry->names, buffer, next) {
 		if (buffer->state != BUFFER_LIVE || !buffer->allocation->ended)
 			continue;

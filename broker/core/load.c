@@ -52,10 +52,12 @@ struct load {
 	const struct kept_descriptors *kept;
 	struct loaded                 *loaded;
 	struct records                 records[LEDGER_TYPES]; /* by type */
-	struct known                  *allocations, *buffers, *mappings;
+	struct known                  *allocations, *mappings;
+	struct known                  *renewed; /* buffers whose serial is not their first one */
 	struct known                  *memories; /* the allocations by the number of their memory */
 	int                           *lost; /* array of the lost_count pidfds of sessions whose records are damaged */
 	unsigned                       lost_count;
+	bool                           orphans; /* there are ephemeral buffers whose creator was ending */
 	int                            error; /* -ENOMEM: the load cannot go on */
 	char                           text[EVENT_TEXT_MAX]; /* what is wrong with the last damaged record */
 };
@@ -236,6 +238,20 @@ static void load_chunk(struct load *load, const void *bytes)
 	damage(load);
 }
 
+/* Whether the creator of the buffer was ending when the broker before this one did: that one would have unlinked it. */
+static bool is_orphan(const struct buffer *buffer)
+{
+	return buffer->state == BUFFER_LIVE && buffer->flags & GPUB_EPHEMERAL && buffer->creator && !buffer->ephemerals;
+}
+
+/* Returns the restored buffer with the first serial, by which other records name it; NULL: there is none. */
+static struct buffer *buffer_of(const struct load *load, uint64_t first)
+{
+	struct buffer *buffer = registry_find_any(load->broker->registry, first);
+
+	return buffer && buffer->first == first ? buffer : known_find(&load->renewed, first);
+}
+
 static void load_buffer(struct load *load, const void *bytes)
 {
 	const struct buffer_record *record = bytes;
@@ -252,8 +268,10 @@ static void load_buffer(struct load *load, const void *bytes)
 	}
 	error = registry_restore_buffer(load->broker->registry, record, allocation,
 					creator ? &creator->ephemerals : NULL, &buffer);
+	if (!error && record->first != record->serial)
+		error = known_add(&load->renewed, record->first, buffer);
 	if (!error)
-		error = known_add(&load->buffers, record->first, buffer);
+		load->orphans |= is_orphan(buffer);
 	raise_number(&load->broker->registry->next_serial, record->serial);
 	count(load, error);
 }
@@ -283,7 +301,7 @@ static void load_grant(struct load *load, const void *bytes)
 {
 	const struct grant_record *record = bytes;
 	struct mapping *mapping = known_find(&load->mappings, record->mapping);
-	struct buffer *buffer = known_find(&load->buffers, record->buffer);
+	struct buffer *buffer = buffer_of(load, record->buffer);
 
 	if (mapping && buffer)
 		count(load, grant_restore(load->broker->registry, record, mapping, buffer));
@@ -319,7 +337,7 @@ static int timeline_make(struct load *load, const struct timeline_record *record
 static void load_timeline(struct load *load, const void *bytes)
 {
 	const struct timeline_record *record = bytes;
-	struct buffer *buffer = known_find(&load->buffers, record->buffer);
+	struct buffer *buffer = buffer_of(load, record->buffer);
 	int page, error;
 
 	if (!buffer) {
@@ -337,7 +355,7 @@ static void load_timeline(struct load *load, const void *bytes)
 static void load_ticket(struct load *load, const void *bytes)
 {
 	const struct ticket_record *record = bytes;
-	struct buffer *buffer = known_find(&load->buffers, record->buffer);
+	struct buffer *buffer = buffer_of(load, record->buffer);
 
 	if (buffer)
 		count(load, delegation_restore(load->broker, record, buffer));
@@ -505,14 +523,12 @@ static int by_place_and_age(const void *one, const void *other)
 	return a.spare < b.spare ? -1 : a.spare > b.spare;
 }
 
-/* Unlinks buffers whose creator was ending when the broker before this one did, as that one would have. */
-static void unlink_ephemerals(struct broker *broker)
+static void unlink_orphans(struct broker *broker)
 {
 	struct buffer *buffer, *next;
 
 	HASH_ITER(hh, broker->registry->names, buffer, next)
-		if (buffer->state == BUFFER_LIVE && buffer->flags & GPUB_EPHEMERAL && buffer->creator &&
-		    !buffer->ephemerals)
+		if (is_orphan(buffer))
 			manage_unlink(broker, buffer);
 }
 
@@ -533,7 +549,8 @@ static void go_on(struct load *load)
 			memory_restored(memory, allocation);
 	}
 	registry_restored(load->broker->registry);
-	unlink_ephemerals(load->broker);
+	if (load->orphans)
+		unlink_orphans(load->broker);
 }
 
 static void sort(struct records *records, int (*compare)(const void *one, const void *other))
@@ -631,6 +648,16 @@ static void check_numbers(struct load *load)
 	damage(load);
 }
 
+/* Makes room for all objects and some more: to grow step by step takes longer. */
+static int make_room(const struct load *load)
+{
+	size_t count = 0;
+
+	for (unsigned type = 0; type < LEDGER_TYPES; type++)
+		count += load->records[type].count;
+	return tracking_expect(load->broker->tracking, (uint32_t)(count + count / 8));
+}
+
 static void load_all(struct load *load)
 {
 	check_numbers(load);
@@ -694,6 +721,8 @@ int load_ledger(struct broker *broker, int fd, const struct kept_descriptors *ke
 	*loaded = (struct loaded){ 0 };
 	loaded->damaged = ledger_each(&view, collect, &load);
 	if (!load.error)
+		load.error = make_room(&load);
+	if (!load.error)
 		load_all(&load);
 	copy_hand(&load, &view);
 	ledger_close(&view);
@@ -704,7 +733,7 @@ int load_ledger(struct broker *broker, int fd, const struct kept_descriptors *ke
 	free(load.lost);
 	known_forget(&load.allocations);
 	known_forget(&load.memories);
-	known_forget(&load.buffers);
+	known_forget(&load.renewed);
 	known_forget(&load.mappings);
 	return load.error;
 }

@@ -395,7 +395,7 @@ static bool leave_keeper(struct keeper *keeper)
 	return true;
 }
 
-/* A keeper that cannot watch the broker ends it, and it must have made nothing by then. Returns false: the keeper has. */
+/* A keeper that cannot watch the broker ends it, and it must have made nothing by then. False: the keeper has ended. */
 static bool wait_until_watched(int sock)
 {
 	char byte;

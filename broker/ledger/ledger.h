@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEDGER_VERSION 512 /* bytes of a version of a record, with its head */
+#define LEDGER_VERSION 384 /* bytes of a version of a record, with its head */
 #define LEDGER_TYPES   32  /* types of records are 1 to LEDGER_TYPES - 1 */
 #define LEDGER_HAND    16384 /* bytes that the writer may use as it likes, outside of commits (ledger_hand()) */
 #define LEDGER_RECORD_MAX (LEDGER_VERSION - sizeof(struct ledger_head))
