@@ -278,7 +278,7 @@ EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt
 #   make check-scale    jobs on several machines: network namespaces of this one
 model_programs = tests/litmus/litmus
 model_scripts = tests/model/run.sh tests/litmus/aarch64.sh
-crash_programs = tests/crash/crash tests/crash/blamed tests/crash/failing
+crash_programs = tests/crash/crash tests/crash/blamed tests/crash/endings tests/crash/failing
 crash_scripts =
 hostile_programs = tests/hostile/hostile tests/hostile/shares tests/hostile/fairness
 hostile_scripts =
@@ -556,7 +556,7 @@ tests_litmus_litmus_SOURCES = \
 	tests/litmus/race.c tests/litmus/race.h tests/litmus/table-race.c tests/litmus/table-race.h
 
 hostile = $(weather) tests/hostile/arena.c tests/hostile/arena.h tests/hostile/arena-broker.c tests/hostile/arena-broker.h \
-	tests/hostile/arena-owner.c tests/hostile/arena-owner.h \
+	tests/hostile/arena-killer.c tests/hostile/arena-killer.h \
 	tests/hostile/arena-users.c tests/hostile/arena-users.h \
 	tests/hostile/attacks.c tests/hostile/attacks.h tests/hostile/flood.c tests/hostile/flood.h \
 	tests/hostile/speaker.c tests/hostile/speaker.h tests/hostile/victim.c tests/hostile/victim.h $(harness)
@@ -571,6 +571,7 @@ tests_crash_crash_SOURCES = tests/crash/crash.c tests/crash/balance.c tests/cras
 	tests/crash/lanes.c tests/crash/lanes.h tests/crash/scenarios.c tests/crash/scenarios.h \
 	tests/crash/victim.c tests/crash/victim.h $(harness)
 tests_crash_blamed_SOURCES = tests/crash/blamed.c $(harness)
+tests_crash_endings_SOURCES = tests/crash/endings.c $(harness)
 tests_crash_failing_SOURCES = tests/crash/failing.c tests/crash/balance.c tests/crash/balance.h \
 	tests/crash/fail-calls.h tests/crash/fail-client.c tests/crash/fail-client.h \
 	tests/crash/lanes.c tests/crash/lanes.h $(harness)

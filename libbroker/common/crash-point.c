@@ -157,6 +157,15 @@ static void signal_process(pid_t pid, int signal)
 		usleep(100);
 }
 
+/* Unlocks the file, for which the other processes would wait. */
+static _Noreturn void hang(const struct order *order)
+{
+	if (order->file >= 0)
+		close(order->file);
+	for (;;)
+		pause();
+}
+
 static void act(const struct order *order, enum side side)
 {
 	int signal = !strcmp(order->action, "stop")  ? SIGSTOP :
@@ -164,6 +173,8 @@ static void act(const struct order *order, enum side side)
 						       SIGKILL;
 
 	order_mark(order);
+	if (!strcmp(order->action, "hang"))
+		hang(order);
 	if ((side == BROKER || side == LOOP) && order->target > 0)
 		signal_process(order->target, signal);
 	else if (!strcmp(order->action, "exit"))

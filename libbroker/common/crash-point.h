@@ -16,13 +16,13 @@
  *   GPUB_CRASH_VISITED=FILE            each passing of any crash point appends "PID NAME" to FILE, which
  *                                      must exist; PID is 0 where the broker serves no client, and in the owner
  *
- * ACTION is kill (SIGKILL), abort (SIGABRT), stop (SIGSTOP) or exit (_exit(CRASH_EXIT)). A LIBRARY, OWNER or NEXT point
- * acts on its own process, in the thread that passes the point. A BROKER or LOOP point acts on process TARGET (by
- * default PID; -1: itself), where exit means kill, and waits until TARGET is dead or stopped (at most some seconds), so
- * that the broker's next step finds TARGET dead or stopped. Only passings while the broker serves PID
- * (CRASH_POINT_PEER) are counted at a BROKER point; all passings are counted at a LOOP point, where the broker serves
- * no client, or which the keeper passes. Passings are counted in each process. A process at a crash point has FILE
- * locked (flock(2)). Owns the counts.
+ * ACTION is kill (SIGKILL), abort (SIGABRT), stop (SIGSTOP), hang (the thread that passes the point does nothing more)
+ * or exit (_exit(CRASH_EXIT)). A LIBRARY, OWNER or NEXT point acts on its own process, in the thread that passes the
+ * point. A BROKER or LOOP point acts on process TARGET (by default PID; -1: itself), where exit means kill, and waits
+ * until TARGET is dead or stopped (at most some seconds), so that the broker's next step finds TARGET dead or stopped.
+ * Only passings while the broker serves PID (CRASH_POINT_PEER) are counted at a BROKER point; all passings are counted
+ * at a LOOP point, where the broker serves no client, or which the keeper passes. Passings are counted in each process.
+ * A process at a crash point has FILE locked (flock(2)), but not while it hangs. Owns the counts.
  */
 #ifndef GPUB_CRASH_POINT_H
 #define GPUB_CRASH_POINT_H

@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#include "arena-killer.h"
 #include "common/ticket.h"
 #include "speaker.h"
 #include "tests/integration/harness.h"
@@ -65,9 +66,10 @@ struct stage {
 	_Atomic uint64_t number[4];
 	pid_t        pid[4];
 
-	/* arena-owner.h */
-	_Atomic bool     kill, killing; /* owners are to be killed; one may be killed now */
-	_Atomic unsigned killed;        /* number of owners */
+	/* arena-killer.h */
+	_Atomic unsigned kill;    /* enum arena_mortal: who is to be killed */
+	_Atomic bool     killing; /* one may be killed now */
+	_Atomic unsigned killed;  /* number of processes */
 };
 
 extern struct stage *stage;
@@ -140,11 +142,12 @@ void arena_begin(const char *name, unsigned seconds);
 int  arena_end(void);
 
 /*
- * From now on the owner of the device memory is killed every 20 to 100 ms while an attack runs. With memory that comes
- * by descriptors all must hold as before. Other memory ends with its owner: then the attacker, whose buffers lose their
- * names, may fail, and during() and after() are not called; the victim makes its buffers anew and checks what it maps.
+ * From now on that process is killed every 20 to 100 ms while an attack runs. All must hold as before, but where the
+ * owner dies and memory does not come by descriptors: that memory ends with its owner. Then the attacker, whose buffers
+ * lose their names, may fail, and during() and after() are not called; the victim makes its buffers anew and checks what
+ * it maps.
  */
-void arena_kill_owners(bool kills);
+void arena_dies(enum arena_mortal who);
 
 /* Whether a point of that attack has the text in its name. */
 bool arena_has(const struct attack *attack, const char *text);

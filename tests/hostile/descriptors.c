@@ -147,22 +147,36 @@ static void resize_own_timeline(void)
 
 /* ---- what the attacker sends ---- */
 
-/* In every kind of message, more than anybody wants, among them the socket itself: a circle. */
+/* Greets with descriptors, among them the socket itself: a circle. Returns 0 or a negative errno. */
+static int greet_with(struct speaker *s, int fds[250], const int pair[2])
+{
+	struct wire_message hello;
+	int error = speaker_dial(s);
+
+	for (size_t i = 0; i < 250; i++)
+		fds[i] = i % 3 ? s->sock : pair[i % 2];
+	if (!error)
+		error = speaker_hello(s, &hello);
+	if (!error && speaker_send_fds(s, &hello, fds, 250))
+		/* the broker takes none at all */
+		error = speaker_say(s, &hello);
+	return error ? error : speaker_welcome(s);
+}
+
+/* In every kind of message, more than anybody wants. */
 static void send_descriptors(void)
 {
-	struct wire_message stat = speaker_message(WIRE_STAT, "no"), hello;
-	int fds[250], pair[2];
+	struct wire_message stat = speaker_message(WIRE_STAT, "no");
+	int fds[250], pair[2], tries = 0;
 	struct speaker s;
 
-	WANT(!speaker_dial(&s));
 	WANT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	for (size_t i = 0; i < 250; i++)
-		fds[i] = i % 3 ? s.sock : pair[i % 2];
-	WANT(!speaker_hello(&s, &hello));
-	if (speaker_send_fds(&s, &hello, fds, 250))
-		/* the broker takes none at all */
-		WANT(!speaker_say(&s, &hello));
-	WANT(!speaker_welcome(&s));
+	/* a broker that dies closes the connections that it has not welcomed */
+	while (greet_with(&s, fds, pair) && tries++ < 50) {
+		speaker_end(&s);
+		usleep(20000);
+	}
+	WANT(s.board.header);
 	for (unsigned count = 1; count <= 250; count += 83) {
 		WANT(!speaker_send_fds(&s, &stat, fds, count) || errno == EPERM);
 		WANT(!drain(&s));

@@ -15,6 +15,7 @@
 #include "device/host-object.h"
 #include "gpubroker.h"
 
+#define TRIES            50 /* of a greeting */
 #define PATIENCE_SECONDS 10
 
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -83,7 +84,7 @@ int speaker_welcome(struct speaker *speaker)
 	return board_map(&speaker->board, speaker->board_fd);
 }
 
-int speaker_greet(struct speaker *speaker)
+static int greet_once(struct speaker *speaker)
 {
 	struct wire_message hello;
 	int error = speaker_dial(speaker);
@@ -97,6 +98,18 @@ int speaker_greet(struct speaker *speaker)
 		error = speaker_welcome(speaker);
 	if (error)
 		speaker_end(speaker);
+	return error;
+}
+
+int speaker_greet(struct speaker *speaker)
+{
+	int error = greet_once(speaker);
+
+	/* a broker that dies closes the connections that it has not welcomed */
+	for (int try = 0; (error == -ECONNRESET || error == -EPIPE) && try < TRIES; try++) {
+		usleep(20000);
+		error = greet_once(speaker);
+	}
 	return error;
 }
 
