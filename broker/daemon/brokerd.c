@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "broker/base/log.h"
@@ -57,6 +58,7 @@ static void on_owner(void *context)
 	struct program *program = context;
 
 	board_destroy(&program->service.board);
+	munmap(program->service.reloads, sizeof *program->service.reloads);
 }
 
 static void on_ended(void *context, int status)
@@ -75,6 +77,7 @@ static void on_signal(void *context, const struct signalfd_siginfo *info)
 
 	switch (signal_use((int)info->ssi_signo)) {
 	case SIGNAL_HANG_UP:
+		program->service.reloads->asked++;
 		keeper_signal(&program->keeper, SIGHUP);
 		break;
 	case SIGNAL_STOP:
@@ -155,6 +158,16 @@ static int loop_run(struct program *program, const sigset_t *signals)
 	return error;
 }
 
+static int reloads_make(struct reloads **reloads)
+{
+	void *memory = mmap(NULL, sizeof **reloads, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return error_set(-errno, "no memory that keeper and broker share: %m");
+	*reloads = memory;
+	return 0;
+}
+
 static int program_run(struct program *program, const sigset_t *signals)
 {
 	struct service *service = &program->service;
@@ -162,6 +175,8 @@ static int program_run(struct program *program, const sigset_t *signals)
 	int error;
 
 	error = identity_check_system();
+	if (!error)
+		error = reloads_make(&service->reloads);
 	if (error)
 		return error;
 	leftovers_await(config->instance);

@@ -73,11 +73,13 @@ static void config_put(struct service *service)
 {
 	const char *text = service->config->text ? service->config->text : "";
 	int fd = memfd_create("brokerd.conf", MFD_CLOEXEC);
+	ssize_t written = fd >= 0 ? write(fd, text, strlen(text)) : -1;
 
-	if (fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text))
+	if (written == (ssize_t)strlen(text))
 		takeover_put(&service->broker, KEPT_CONFIG, fd);
 	else
-		log_say("the next broker will use the configuration of before: %m");
+		log_say("the next broker will use the configuration of before: %s",
+			written < 0 ? strerror(errno) : "there is no memory for this one");
 	if (fd >= 0)
 		close(fd);
 }
@@ -127,15 +129,20 @@ static void reload_refused(struct service *service, const char *text)
 	notify_send(&service->notify, NOTIFY_READY, 0, "serving, with the old configuration: %s", text);
 }
 
-/* Starts to read the configuration again. The old one is in use until on_read() gets the new one. */
+/*
+ * Starts to read the configuration again, if it was asked for since the last reading began, and none is under way. The
+ * old one is in use until on_read() gets the new one.
+ */
 static void reload(struct service *service)
 {
-	service->reload_again = service->reader.reading;
-	if (service->stopping || service->reader.reading)
+	if (service->stopping || service->reader.reading || service->reloads->asked == service->reloads->done)
 		return;
+	service->reading = service->reloads->asked;
 	notify_send(&service->notify, NOTIFY_RELOADING, 0, "reading %s", service->options.file);
-	if (reader_start(&service->reader))
-		reload_refused(service, error_text());
+	if (!reader_start(&service->reader))
+		return;
+	service->reloads->done = service->reading;
+	reload_refused(service, error_text());
 }
 
 static void on_read(void *context, struct brokerd_config *config, const char *text)
@@ -155,8 +162,8 @@ static void on_read(void *context, struct brokerd_config *config, const char *te
 	} else {
 		reload_refused(service, text);
 	}
-	if (service->reload_again)
-		reload(service);
+	service->reloads->done = service->reading;
+	reload(service); /* the file may have changed since */
 }
 
 /* ---- events ---- */
@@ -328,6 +335,7 @@ static int serve(struct service *service, struct keeper_end *from)
 	broker_when_no_owner(&service->broker, on_no_owner, service);
 	say_ready(service);
 	watch_socket(service);
+	reload(service); /* what the broker before this one was asked for and had not done */
 	broker_loop(&service->broker);
 	log_note("stopped: %llu session%s; %s", (unsigned long long)service->broker.counters.sessions_opened,
 		 PLURAL(service->broker.counters.sessions_opened), control_account(&service->broker, account));

@@ -25,6 +25,12 @@
 
 struct keeper_end;
 
+/* In memory that keeper and brokers share, so that a reload outlives the broker that was asked for it. */
+struct reloads {
+	_Atomic unsigned asked; /* number of SIGHUPs that the keeper has received */
+	_Atomic unsigned done;  /* how many of them came before the last reading of the configuration that has ended */
+};
+
 /* The first members are the keeper's; the others are zero, but for control. */
 struct service {
 	struct brokerd_options options;
@@ -32,6 +38,7 @@ struct service {
 	struct brokerd_socket  socket;
 	struct notify          notify;
 	struct board_owner     board;  /* of board_reserve() */
+	struct reloads        *reloads;
 	struct broker          broker;
 	struct core            core; /* the parts of the member `broker` */
 	struct reader          reader;
@@ -41,7 +48,7 @@ struct service {
 	bool                   orphaned;     /* no other owner of the device memory starts, so brokerd ends */
 	/* the socket was removed, and the last try to make it again failed */
 	bool                   deaf;
-	bool                   reload_again; /* SIGHUP was received during a reading: the file may have changed */
+	unsigned               reading; /* reloads->asked when the last reading began */
 };
 
 /*

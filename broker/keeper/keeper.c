@@ -125,8 +125,6 @@ static void on_ready(struct keeper *keeper)
 {
 	policy_ready(&keeper->policy);
 	keeper->cold = false;
-	if (keeper->death_ns)
-		keeper->counts.last_pause_us = (now_ns(CLOCK_MONOTONIC) - keeper->death_ns) / 1000;
 	keeper->death_ns = 0;
 }
 
@@ -500,8 +498,9 @@ static int broker_try(struct keeper *keeper)
 	}
 	keeper->broker = broker;
 	keeper->owners.untold = false; /* the broker has inherited it */
-	keeper->counts.restarts = keeper->number - 1;
 	watchdog_watch(&keeper->watchdog, broker->pid);
+	if (keeper->stopping)
+		kill(broker->pid, SIGTERM);
 	return 0;
 }
 

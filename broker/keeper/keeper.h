@@ -27,12 +27,10 @@
 #include "watchdog.h"
 
 struct keeper_counts {
-	unsigned restarts;      /* number of brokers after the first */
 	unsigned cold_starts;
 	unsigned packets;       /* number of brokers that were ended because of what they sent */
 	unsigned hung;          /* number of brokers that the watchdog ended */
 	unsigned lost;          /* number of PUTs that had no effect, for want of memory or descriptors */
-	uint64_t last_pause_us; /* between the notice of a broker's death and the next READY; 0: none yet */
 };
 
 /* What a broker begins with. The line is the broker's, and closed at its end; all else belongs to the keeper's copy. */
@@ -137,8 +135,8 @@ void keeper_signal(const struct keeper *keeper, int signal);
 void keeper_reap_others(const struct keeper *keeper);
 
 /*
- * Asks the broker to end by SIGTERM, again at each call; ended() follows when it has. A broker that crashes meanwhile
- * has no successor.
+ * Asks the broker to end by SIGTERM, again at each call; ended() follows when it has. A broker that is killed meanwhile
+ * has a successor, which is asked, too; one that crashes has none.
  */
 void keeper_stop(struct keeper *keeper);
 

@@ -62,9 +62,10 @@ struct policy_decision policy_decide(struct policy *policy, const struct policy_
 	if (WIFEXITED(end->status))
 		return (struct policy_decision){ .step = POLICY_END, .status = WEXITSTATUS(end->status) };
 	number = WTERMSIG(end->status);
-	if (end->stopping || (end->cause == POLICY_ITSELF && number != SIGKILL && !is_fault(number)))
-		return (struct policy_decision){ .step = POLICY_END, .status = SIGNALLED + number };
 	policy->how = how_of(end);
+	if ((end->stopping && policy->how != POLICY_KILLED) ||
+	    (end->cause == POLICY_ITSELF && number != SIGKILL && !is_fault(number)))
+		return (struct policy_decision){ .step = POLICY_END, .status = SIGNALLED + number };
 	if (ready)
 		return (struct policy_decision){ .step = POLICY_NEXT };
 	return decide_unready(policy);

@@ -4,7 +4,8 @@
  *
  * A broker is READY when it has taken over what the last one left. One that fails before, because of what it inherited
  * or how it was built, would fail for ever. So three failures in a row lead to a cold start, in which brokers begin
- * with nothing, and three more to the program's end. Pure: owns its numbers alone, makes no call, reads no clock.
+ * with nothing, and three more to the program's end. While the program is to end, only a broker that SIGKILL has ended
+ * has a successor, which then ends in its turn. Pure: owns its numbers alone, makes no call, reads no clock.
  */
 #ifndef GPUB_KEEPER_POLICY_H
 #define GPUB_KEEPER_POLICY_H

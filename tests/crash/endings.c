@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * endings.c - ends of brokers after which the keeper does something else than to start the next one at once: a loop that
- * hangs, and brokers that crash, one after the other, before they serve.
+ * endings.c - ends of brokers after which the keeper does something else than to start the next one at once: a loop
+ * that hangs, and brokers that crash, one after the other, before they serve.
  */
 #include <errno.h>
 #include <signal.h>

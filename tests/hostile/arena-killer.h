@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arena-killer.h - kills the broker's process, or the owner of its memory, over and over. Owns the process that does so.
+ * arena-killer.h - kills the broker's process, or the owner of its memory, over and over. Owns the process that does
+ * so.
  */
 #ifndef GPUB_TESTS_HOSTILE_ARENA_KILLER_H
 #define GPUB_TESTS_HOSTILE_ARENA_KILLER_H

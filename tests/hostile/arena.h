@@ -144,8 +144,8 @@ int  arena_end(void);
 /*
  * From now on that process is killed every 20 to 100 ms while an attack runs. All must hold as before, but where the
  * owner dies and memory does not come by descriptors: that memory ends with its owner. Then the attacker, whose buffers
- * lose their names, may fail, and during() and after() are not called; the victim makes its buffers anew and checks what
- * it maps.
+ * lose their names, may fail, and during() and after() are not called; the victim makes its buffers anew and checks
+ * what it maps.
  */
 void arena_dies(enum arena_mortal who);
 

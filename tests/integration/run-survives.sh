@@ -106,8 +106,21 @@ holder=$!
 soon test -e held-1
 touch go
 check "a process that is no worker holds memory when the workers have ended" soon grep -q "still maps 'shared'" err
-check "the broker is killed then: broker-run ends, and says so" eval 'kill -KILL "$(broker_of "$broker")" && ended 125 &&
-	grep -q "the broker (pid [0-9]*) was ended by signal 9: no other one starts" err'
+check "the broker is killed then: the next one waits for it" eval 'replaced && sleep 0.3 && ! gone'
+touch later
+wait "$holder"
+check "and broker-run ends well" eval 'ended 0 && grep -q "balanced$" err'
+
+begins -n 1 -b shared=64K -- sh -c 'echo "$GPUBROKER" >address-0; "$client" mark held-0 wait go'
+soon test -e held-0
+rm -f held-1 later
+GPUBROKER=$(cat address-0) "$client" acquire shared mark held-1 wait later >client.out 2>&1 </dev/null &
+holder=$!
+soon test -e held-1
+touch go
+soon grep -q "still maps 'shared'" err
+check "one that crashes then is the end" eval 'kill -ABRT "$(broker_of "$broker")" && ended 125 &&
+	grep -q "the broker (pid [0-9]*) was ended by signal 6: no other one starts" err'
 touch later
 wait "$holder"
 

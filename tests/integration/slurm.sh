@@ -158,7 +158,7 @@ remember() {
 	while read -r instance pid; do
 		echo "$pid" >>pids
 		echo "/dev/shm/gpubroker.$instance" >>files
-		readlink "/proc/$pid"/fd/* | sed -n 's|/lock$||p' >>files
+		readlink "/proc/$pid"/fd/* | sed -n 's|/lock$||p' | sort -u >>files
 	done < <(brokers)
 	cat files pids >out
 }

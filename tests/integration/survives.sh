@@ -28,11 +28,6 @@ replaced() {
 	soon is_next && timeout 30 "$ctl" list >listed 2>&1
 }
 
-# may_have COUNT: a user may have so many buffers
-may_have() {
-	timeout 30 "$status" --json "$name" >json 2>&1 && grep -q "\"buffers_limit\": $1\b" json
-}
-
 # shown KEY VALUE: in what the status says of the broker's process
 shown() {
 	timeout 30 "$status" --json "$name" >json 2>&1 && sed -n '/"broker_process": {/,/}/p' json | grep -qE "\"$1\": $2,?\$"
@@ -102,14 +97,29 @@ check "the next one keeps to it, too, though the file cannot be read any more" e
 	'replaced && ! timeout 30 "$ctl" create b8 1K >said 2>&1 && grep -q "may hold 7" said'
 check "and the one after it" eval 'replaced && ! timeout 30 "$ctl" create b8 1K >said 2>&1 && grep -q "may hold 7" said'
 
+# reloads: of a broker that is killed when it was asked to reload, and before it has
+reloads() {
+	configure 'quota "default" { buffers = "9" }' 'quota "root" { buffers = "9" }'
+	kill -STOP "$(broker_of "$broker")" && kill -HUP "$broker" && sleep 0.2 && replaced && soon timeout 30 "$ctl" create b8 1K
+}
+check "a reload that a broker was asked for is the next one's, if the first is killed before" reloads
+
 # ---- the end ----
 
 check "brokerd ends, with all accounts balanced" eval 'stops TERM 0 && grep -q "balanced$" err'
 check "and leaves nothing" eval '! ls -d /dev/shm/gpubroker."$name"* "$socket"* 2>/dev/null'
 configure
 start
-check "a broker is killed while brokerd is asked to end: it ends" eval '"$client" create u 64K acquire u mark mapped2 wait end >client.out 2>&1 </dev/null &
-	holder=$!; soon test -e mapped2 && process=$(broker_of "$broker") && kill -TERM "$broker" && sleep 0.2 && kill -KILL "$process" && ended 137'
+is_draining() { "$status" "$name" | grep -q "^u .*draining"; }
+check "a broker is killed while brokerd is asked to end: the next one waits for the memory" eval '"$client" create u 64K acquire u mark mapped2 wait end >client.out 2>&1 </dev/null &
+	holder=$!; soon test -e mapped2 && kill -TERM "$broker" && soon is_draining && process=$(broker_of "$broker") && kill -KILL "$process" && sleep 0.3 && is_draining'
+touch end
+check "whose holder ends as ever" wait "$holder"
+check "and ends, with all accounts balanced" eval 'ended 0 && grep -q "balanced$" err'
+rm -f end mapped2
+start
+check "one that crashes then is the end" eval '"$client" create u 64K acquire u mark mapped2 wait end >client.out 2>&1 </dev/null &
+	holder=$!; soon test -e mapped2 && kill -TERM "$broker" && soon is_draining && kill -ABRT "$(broker_of "$broker")" && ended 134'
 touch end
 wait "$holder"
 rm -f end

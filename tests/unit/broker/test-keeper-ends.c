@@ -69,7 +69,7 @@ static void test_failures_lead_to_a_cold_start_and_then_to_the_end(void **state)
 	expect_no_failure();
 	assert_int_equal(ended, 1);
 	assert_int_equal(shared->began, 7);
-	assert_int_equal(keeper.counts.restarts, 6);
+	assert_int_equal(keeper.number, 7);
 	assert_int_equal(keeper.counts.cold_starts, 3);
 	assert_int_equal(kept_count(&keeper.kept), 0);
 	assert_true(SOON(!keeper.dying));
@@ -122,7 +122,7 @@ static void test_an_exit_ends_the_program_with_its_status(void **state)
 	harness_start(exiting);
 	assert_true(SOON(ended >= 0));
 	assert_int_equal(ended, 7);
-	assert_int_equal(keeper.counts.restarts, 0);
+	assert_int_equal(keeper.number, 1);
 	assert_int_equal(kept_count(&keeper.kept), 0);
 }
 
@@ -235,6 +235,43 @@ static void test_a_broker_that_crashes_at_its_end_has_no_successor(void **state)
 	assert_true(SOON(ended >= 0));
 	assert_int_equal(ended, 128 + SIGABRT);
 	assert_int_equal(shared->began, 1);
+}
+
+static void be_killed(int number)
+{
+	(void)number;
+	kill(getpid(), SIGKILL);
+}
+
+/* The first is killed at its end. SIGTERM is blocked at the begin, as in the programs. */
+static _Noreturn int killed_at_the_end(void *context, struct keeper_end *end)
+{
+	sigset_t term;
+
+	(void)context;
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	signal(SIGTERM, end->number == 1 ? be_killed : on_term);
+	sigprocmask(SIG_UNBLOCK, &term, NULL);
+	harness_begin(end);
+	harness_serve();
+}
+
+static void test_a_broker_that_is_killed_at_its_end_has_a_successor_that_ends(void **state)
+{
+	sigset_t term, before;
+
+	(void)state;
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, &before);
+	harness_start(killed_at_the_end);
+	assert_true(SOON(shared->ready == 1));
+	keeper_stop(&keeper);
+	assert_true(SOON(ended >= 0));
+	assert_int_equal(ended, 3);
+	assert_int_equal(keeper.number, 2);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 /* ---- nonsense ---- */
@@ -527,6 +564,7 @@ int main(void)
 		ON(test_a_signal_that_is_no_fault_ends_the_program),
 		ON(test_a_broker_that_is_asked_to_end),
 		ON(test_a_broker_that_crashes_at_its_end_has_no_successor),
+		ON(test_a_broker_that_is_killed_at_its_end_has_a_successor_that_ends),
 		ON(test_nonsense_is_a_crash_and_other_requests_count),
 		ON(test_the_owner_outlives_brokers_and_ends_in_order),
 		ON(test_an_owner_that_dies_while_there_is_no_broker),

@@ -149,11 +149,15 @@ static void test_the_keepers_own_kills_are_failures(void **state)
 	assert_int_equal(policy.kills, 0);
 }
 
-static void test_a_broker_that_is_stopping_has_no_successor(void **state)
+static void test_a_broker_that_is_stopping_has_a_successor_if_it_is_killed(void **state)
 {
-	static const int numbers[] = { SIGTERM, SIGKILL, SIGSEGV };
+	static const int numbers[] = { SIGTERM, SIGABRT, SIGSEGV };
+	const struct policy_end killed = { .status = SIGKILL, .stopping = true };
+	const struct policy_end hung = { .status = SIGKILL, .cause = POLICY_HUNG, .stopping = true };
 
 	(void)state;
+	assert_int_equal(policy_decide(&policy, &killed).step, POLICY_NEXT);
+	assert_int_equal(policy_decide(&policy, &hung).step, POLICY_END);
 	for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		struct policy_decision decision = policy_decide(
 			&policy, &(struct policy_end){ .status = numbers[i], .stopping = true });
@@ -176,7 +180,7 @@ int main(void)
 		ON(test_ready_clears_kills),
 		ON(test_a_crash_between_kills_clears_them),
 		ON(test_the_keepers_own_kills_are_failures),
-		ON(test_a_broker_that_is_stopping_has_no_successor),
+		ON(test_a_broker_that_is_stopping_has_a_successor_if_it_is_killed),
 	};
 
 	return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
