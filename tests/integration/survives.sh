@@ -59,6 +59,26 @@ check "the process gets signals from brokerd alone" eval 'before=$(broker_of "$b
 check "a simulation whose broker is killed ten times makes the same picture" env DEVICE=host timeout 120 \
 	"$top_srcdir/examples/survive.sh" "$built"
 
+# ---- a death in the gap ----
+
+# releases: while no broker serves, the writer of a timeline is killed, and so is the broker; whoever waits for the writer is released
+releases() {
+	local ms
+	"$client" signal awaited 1 mark signalled wait end >client.out 2>&1 </dev/null &
+	writer=$!
+	soon test -e signalled || return 1
+	timeout 30 "$client" reach awaited 5 >reached 2>&1 </dev/null &
+	reader=$!
+	sleep 0.2
+	kill -STOP "$(broker_of "$broker")" && kill -KILL "$writer" && kill -KILL "$(broker_of "$broker")" || return 1
+	ms=${EPOCHREALTIME/./}
+	wait "$reader"
+	[ $? != 124 ] || return 1
+	echo "# released $(((${EPOCHREALTIME/./} - ms) / 1000)) ms after the kill of the broker"
+	grep -q "the process that wrote this timeline died at 1" reached
+}
+check "a writer that dies while no broker serves releases who waits for it" releases
+
 # ---- names in the file system ----
 
 rm -f "/dev/shm/gpubroker.$name" "$socket"
@@ -66,7 +86,7 @@ is_named() {
 	[ -S "$socket" ] && [ -e "/dev/shm/gpubroker.$name" ]
 }
 check "a status file and a socket that were removed are made again" soon is_named
-check "the next broker has both" eval 'replaced && shown restarts 3'
+check "the next broker has both" eval 'replaced && shown restarts 4'
 rm -f "/dev/shm/gpubroker.$name" "$socket"
 replaced >/dev/null
 check "one that begins when they were removed makes them again" soon is_named
