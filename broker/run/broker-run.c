@@ -158,10 +158,10 @@ static void on_decided(void *context, int number, bool everybody)
 static void on_stop(struct run *run, int number)
 {
 	run->stopped = true;
-	if (run->ended)
-		keeper_stop(&run->keeper);
-	else
+	if (!run->ended)
 		witness_ask(&run->witness, number);
+	else if (!run->over)
+		keeper_stop(&run->keeper);
 }
 
 /* Passes a signal on to the workers if another process sent it. Otherwise the signal is about this process alone. */
@@ -386,7 +386,7 @@ static int run_broker(struct run *run)
 	if (error) {
 		log_say("%s", error_text());
 		children_abandon(&run->children);
-		run->failed = true;
+		run->failed = run->ended = run->over = true;
 	}
 	workers_mps_stop(&run->mps);
 	loop_end(run);
