@@ -79,6 +79,21 @@ releases() {
 }
 check "a writer that dies while no broker serves releases who waits for it" releases
 
+# others_start: while no broker serves, another one of the name is refused, and one of another name removes nothing of it
+others_start() {
+	local served before refused
+	served=$(broker_of "$broker")
+	before=$(ls -d /dev/shm/gpubroker."$name"* "$socket"*)
+	kill -STOP "$broker" && kill -KILL "$served" || return 1
+	timeout 20 "$brokerd" -c brokerd.conf >out2 2>err2 </dev/null
+	refused=$?
+	timeout 20 "${brokerd%d}-run" -q --device host -- true >out2 2>>err2 </dev/null
+	[ "$before" = "$(ls -d /dev/shm/gpubroker."$name"* "$socket"*)" ] && [ $refused = 1 ]
+}
+check "while no broker serves, another one's start is refused, and removes nothing" others_start
+kill -CONT "$broker"
+check "then the next one serves, with the buffer" soon eval 'timeout 30 "$ctl" stat held >said 2>&1'
+
 # ---- names in the file system ----
 
 rm -f "/dev/shm/gpubroker.$name" "$socket"
@@ -86,7 +101,7 @@ is_named() {
 	[ -S "$socket" ] && [ -e "/dev/shm/gpubroker.$name" ]
 }
 check "a status file and a socket that were removed are made again" soon is_named
-check "the next broker has both" eval 'replaced && shown restarts 4'
+check "the next broker has both" eval 'replaced && shown restarts 5'
 rm -f "/dev/shm/gpubroker.$name" "$socket"
 replaced >/dev/null
 check "one that begins when they were removed makes them again" soon is_named
