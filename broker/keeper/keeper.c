@@ -33,6 +33,7 @@ struct keeper_broker {
 	struct keeper        *keeper;
 	struct child          child;
 	pid_t                 pid;      /* also after it has been reaped */
+	uint64_t              began_ns; /* CLOCK_MONOTONIC */
 	struct event         *requests; /* the line can be read; NULL after its end */
 	int                   line;     /* the keeper's end; -1: closed */
 	enum policy_cause     cause;
@@ -295,7 +296,10 @@ static void start_next(struct keeper *keeper)
 static void broker_over(struct keeper_broker *broker, int status)
 {
 	struct keeper *keeper = broker->keeper;
-	const struct policy_end ended = { .status = status, .cause = broker->cause, .stopping = keeper->stopping };
+	const struct policy_end ended = { .status = status,
+					  .cause = broker->cause,
+					  .stopping = keeper->stopping,
+					  .lived_ms = (unsigned)((now_ns(CLOCK_MONOTONIC) - broker->began_ns) / 1000000) };
 	struct policy_decision decision = policy_decide(&keeper->policy, &ended);
 
 	line_drop_end(broker);
@@ -311,6 +315,12 @@ static void broker_over(struct keeper_broker *broker, int status)
 	if (decision.step == POLICY_COLD) {
 		keeper->cold = true;
 		keeper->counts.cold_starts++;
+	}
+	if (decision.pause_ms) {
+		log_say("%u brokers in a row have crashed soon after their start: the next one starts in %u ms",
+			keeper->policy.quick, decision.pause_ms);
+		wait_for(keeper, decision.pause_ms);
+		return;
 	}
 	start_next(keeper);
 }
@@ -489,6 +499,7 @@ static int broker_try(struct keeper *keeper)
 	if (!broker)
 		return error_set(-ENOMEM, "the keeper is out of memory");
 	broker->keeper = keeper;
+	broker->began_ns = now_ns(CLOCK_MONOTONIC);
 	keeper->number++;
 	error = broker_begin(broker);
 	if (error) {

@@ -53,6 +53,21 @@ static struct policy_decision decide_unready(struct policy *policy)
 	return decision;
 }
 
+/* Returns the pause before the successor of a broker that was READY. */
+static unsigned pause_after(struct policy *policy, const struct policy_end *end)
+{
+	unsigned pause = POLICY_PAUSE_MS;
+
+	if (policy->how == POLICY_KILLED)
+		return 0;
+	policy->quick = end->lived_ms < POLICY_QUICK_MS ? policy->quick + 1 : 0;
+	if (policy->quick <= POLICY_QUICK)
+		return 0;
+	for (unsigned i = POLICY_QUICK + 1; i < policy->quick && pause < POLICY_PAUSE_MAX_MS; i++)
+		pause *= 2;
+	return pause < POLICY_PAUSE_MAX_MS ? pause : POLICY_PAUSE_MAX_MS;
+}
+
 struct policy_decision policy_decide(struct policy *policy, const struct policy_end *end)
 {
 	bool ready = policy->ready;
@@ -67,6 +82,6 @@ struct policy_decision policy_decide(struct policy *policy, const struct policy_
 	    (end->cause == POLICY_ITSELF && number != SIGKILL && !is_fault(number)))
 		return (struct policy_decision){ .step = POLICY_END, .status = SIGNALLED + number };
 	if (ready)
-		return (struct policy_decision){ .step = POLICY_NEXT };
+		return (struct policy_decision){ .step = POLICY_NEXT, .pause_ms = pause_after(policy, end) };
 	return decide_unready(policy);
 }

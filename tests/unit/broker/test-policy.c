@@ -149,6 +149,28 @@ static void test_the_keepers_own_kills_are_failures(void **state)
 	assert_int_equal(policy.kills, 0);
 }
 
+/* The pause after a broker that was READY has lived for so long. */
+static unsigned pause_of(int number, unsigned lived_ms)
+{
+	policy_ready(&policy);
+	return policy_decide(&policy, &(struct policy_end){ .status = number, .lived_ms = lived_ms }).pause_ms;
+}
+
+static void test_brokers_that_crash_soon_over_and_over_are_paused_for(void **state)
+{
+	static const unsigned pauses[] = { 100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000 };
+
+	(void)state;
+	for (unsigned i = 0; i < POLICY_QUICK; i++)
+		assert_int_equal(pause_of(SIGSEGV, 1), 0);
+	for (unsigned i = 0; i < sizeof pauses / sizeof *pauses; i++)
+		assert_int_equal(pause_of(SIGABRT, POLICY_QUICK_MS - 1), pauses[i]);
+	assert_int_equal(pause_of(SIGKILL, 1), 0);
+	assert_int_equal(pause_of(SIGSEGV, 1), 10000);
+	assert_int_equal(pause_of(SIGSEGV, POLICY_QUICK_MS), 0);
+	assert_int_equal(pause_of(SIGSEGV, 1), 0);
+}
+
 static void test_a_broker_that_is_stopping_has_a_successor_if_it_is_killed(void **state)
 {
 	static const int numbers[] = { SIGTERM, SIGABRT, SIGSEGV };
@@ -180,6 +202,7 @@ int main(void)
 		ON(test_ready_clears_kills),
 		ON(test_a_crash_between_kills_clears_them),
 		ON(test_the_keepers_own_kills_are_failures),
+		ON(test_brokers_that_crash_soon_over_and_over_are_paused_for),
 		ON(test_a_broker_that_is_stopping_has_a_successor_if_it_is_killed),
 	};
 
