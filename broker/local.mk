@@ -10,6 +10,8 @@ broker_libbrokercore_la_SOURCES = \
 	broker/core/broker.c broker/core/broker.h \
 	broker/core/control.c broker/core/control.h \
 	broker/core/devices.c broker/core/devices.h \
+	broker/core/ended-memory.c broker/core/ended-memory.h \
+	broker/core/owner-lists.c broker/core/owner-lists.h \
 	broker/core/inherited.c broker/core/inherited.h \
 	broker/core/keep.c broker/core/keep.h \
 	broker/core/load.c broker/core/load.h \

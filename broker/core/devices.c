@@ -9,22 +9,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <utlist.h>
-
 #include "broker/base/context.h"
 #include "broker/base/events.h"
 #include "broker/base/log.h"
 #include "broker/memory/jobs.h"
 #include "broker/memory/memory.h"
-#include "broker/memory/pool.h"
-#include "broker/registry/registry.h"
-#include "broker/request/manage.h"
 #include "broker/status/leftovers.h"
 #include "broker/status/status.h"
 #include "common/error.h"
 #include "common/status-file.h"
-#include "common/tables.h"
 #include "device/select.h"
+#include "ended-memory.h"
 #include "names.h"
 
 /* No other owner is started when those that ended in a row have so many strikes. */
@@ -80,273 +75,7 @@ int devices_start(struct broker *broker, const struct owner_setup *setup)
 	return 0;
 }
 
-/* ---- memory of an owner that has ended ---- */
-
-/*
- * Has memory whose handle opens nothing any more serve no new buffers: gives all spare memory back, and closes the
- * other allocations without a descriptor.
- */
-static void retire_named(struct broker *broker)
-{
-	uint64_t kept = broker->memory->usages.limit;
-
-	usages_limit(&broker->memory->usages, 0);
-	memory_close_named(broker->memory);
-	usages_limit(&broker->memory->usages, kept);
-}
-
-static bool ends_with_owner(const struct allocation *allocation)
-{
-	return allocation_is_made(allocation) && !export_of(allocation->slab.kind.exported)->by_descriptor;
-}
-
-/* Notes for the status file that the allocation's memory has ended, and so the buffers in it. */
-static void mark_ended(struct broker *broker, struct allocation *allocation)
-{
-	allocation->ended = true;
-	registry_freeing(broker->registry, allocation);
-}
-
-static void mark_all_ended(struct broker *broker)
-{
-	struct allocation *allocation;
-
-	DL_FOREACH(broker->memory->allocations, allocation)
-		if (ends_with_owner(allocation))
-			mark_ended(broker, allocation);
-}
-
-static bool any_ended(const struct broker *broker)
-{
-	const struct allocation *allocation;
-
-	DL_FOREACH(broker->memory->allocations, allocation)
-		if (allocation->ended)
-			return true;
-	return false;
-}
-
-/* Takes the names of the buffers away whose memory has ended. Returns how many. */
-static unsigned orphans_unlink(struct broker *broker)
-{
-	struct buffer *buffer, *next;
-	unsigned count = 0;
-
-	if (!any_ended(broker))
-		return 0;
-	HASH_ITER(hh, broker->registry->names, buffer, next) {
-		if (buffer->state != BUFFER_LIVE || !buffer->allocation->ended)
-			continue;
-		event_happened(broker, &(struct broker_event){ .kind = EVENT_UNLINK_ORPHAN, .name = buffer->name });
-		manage_unlink(broker, buffer);
-		count++;
-	}
-	return count;
-}
-
-/* Has no buffer made any more in memory that the owner could not take over. Clients can still open its descriptor. */
-static void retire(struct broker *broker, uint64_t number)
-{
-	struct allocation *allocation;
-
-	DL_FOREACH(broker->memory->allocations, allocation)
-		if (allocation->memory == number)
-			memory_make_private(broker->memory, allocation);
-}
-
-static void on_adopted(struct job *job)
-{
-	if (job->outcome.error) {
-		pool_device_failed(job->context, job, "take over", ", which are used no more");
-		retire(job->context, job->order.memory);
-	}
-	broker_changed(job->context); /* a stopping broker waited for the answer */
-	free(job);
-}
-
-static void adopt(struct broker *broker, const struct allocation *allocation)
-{
-	struct job *job = calloc(1, sizeof *job);
-
-	if (!job) {
-		log_say("the broker is out of memory: %llu bytes of device %u are used no more",
-			(unsigned long long)allocation->span, allocation->device);
-		retire(broker, allocation->memory);
-		return;
-	}
-	job->order = (struct order){ .kind = ORDER_ADOPT,
-				     .device = allocation->device,
-				     .memory = allocation->memory,
-				     .size = allocation->span,
-				     .exported = allocation->slab.kind.exported,
-				     .handle = allocation->handle };
-	job->done = on_adopted;
-	job->context = broker;
-	jobs_adopt(broker->jobs, job, allocation->descriptor);
-}
-
-static void adopt_all(struct broker *broker)
-{
-	const struct allocation *allocation;
-
-	DL_FOREACH(broker->memory->allocations, allocation)
-		if (allocation->descriptor >= 0)
-			adopt(broker, allocation);
-}
-
 /* ---- an owner that has served the broker before this one ---- */
-
-/* Memory that the owner has, by its number. */
-struct listed_memory {
-	uint64_t       number, size;
-	UT_hash_handle hh;
-};
-
-static void list_remove(struct listed_memory **list, struct listed_memory *memory)
-{
-	HASH_DELETE(hh, *list, memory);
-	free(memory);
-}
-
-static void list_forget(struct listed_memory **list)
-{
-	struct listed_memory *memory, *next;
-
-	HASH_ITER(hh, *list, memory, next)
-		list_remove(list, memory);
-}
-
-static void lists_forget(struct devices *devices)
-{
-	for (unsigned device = 0; device < DEVICE_MAX; device++)
-		list_forget(&devices->listed[device]);
-}
-
-static bool list_add(struct listed_memory **list, const struct listed *listed)
-{
-	struct listed_memory *memory = calloc(1, sizeof *memory);
-
-	if (!memory)
-		return false;
-	memory->number = listed->memory;
-	memory->size = listed->size;
-	HASH_ADD(hh, *list, number, sizeof memory->number, memory);
-	if (table_added(memory))
-		return true;
-	free(memory);
-	return false;
-}
-
-/* Takes the memory with the number out of the list. Returns false if the list has no such memory. */
-static bool list_take(struct listed_memory **list, uint64_t number)
-{
-	struct listed_memory *memory;
-
-	HASH_FIND(hh, *list, &number, sizeof number, memory);
-	if (!memory)
-		return false;
-	list_remove(list, memory);
-	return true;
-}
-
-/* Compares the pooled memory of a device with the owner's list. */
-struct pool_check {
-	struct listed_memory **list;
-	bool                   lacks; /* the owner lacks some of the memory */
-};
-
-static void check_pooled(void *context, struct allocation *allocation)
-{
-	struct pool_check *check = context;
-
-	if (!list_take(check->list, allocation->memory))
-		check->lacks = true;
-}
-
-/*
- * Takes what the pool has of the device out of the list. Gives all spare memory back if the owner lacks some of it, as
- * after the end of an owner: the release of memory that an owner lacks succeeds.
- */
-static void compare_pool(struct broker *broker, unsigned device)
-{
-	struct pool_check check = { .list = &broker->devices->listed[device] };
-	uint64_t kept = broker->memory->usages.limit;
-	struct allocation *allocation;
-
-	DL_FOREACH(broker->pool->leaving, allocation)
-		if (allocation->device == device)
-			list_take(check.list, allocation->memory);
-	pool_each(broker, device, check_pooled, &check);
-	if (!check.lacks)
-		return;
-	usages_limit(&broker->memory->usages, 0);
-	usages_limit(&broker->memory->usages, kept);
-}
-
-/* The owner lacks the memory of an allocation that is not being freed. */
-static void missing(struct broker *broker, struct allocation *allocation)
-{
-	if (allocation->descriptor >= 0) {
-		adopt(broker, allocation);
-	} else if (ends_with_owner(allocation) && !allocation->ended) {
-		memory_make_private(broker->memory, allocation);
-		mark_ended(broker, allocation);
-	}
-}
-
-static void compare_allocations(struct broker *broker, unsigned device)
-{
-	struct listed_memory **list = &broker->devices->listed[device];
-	struct allocation *allocation;
-
-	DL_FOREACH(broker->memory->allocations, allocation)
-		if (allocation->device == device && !list_take(list, allocation->memory) &&
-		    allocation_is_made(allocation) && allocation->state != ALLOCATION_FREEING)
-			missing(broker, allocation);
-}
-
-static void on_unknown_released(struct job *job)
-{
-	struct broker *broker = job->context;
-
-	if (job->outcome.error)
-		pool_device_failed(broker, job, "free", "");
-	pool_wake(broker, job->order.device);
-	broker_changed(broker); /* a stopping broker waited for the answer */
-	free(job);
-}
-
-/* Releases memory that the last broker ordered, and of which the ledger has nothing. */
-static void release_unknown(struct broker *broker, unsigned device, const struct listed_memory *memory)
-{
-	struct job *job = calloc(1, sizeof *job);
-
-	if (!job) {
-		log_say("the broker is out of memory: %llu bytes of device %u are used no more",
-			(unsigned long long)memory->size, device);
-		return;
-	}
-	job->order = (struct order){
-		.kind = ORDER_RELEASE, .device = device, .memory = memory->number, .size = memory->size
-	};
-	job->descriptor = -1;
-	job->done = on_unknown_released;
-	job->context = broker;
-	jobs_submit_first(broker->jobs, job);
-}
-
-static void list_ends(struct broker *broker, unsigned device)
-{
-	struct listed_memory **list = &broker->devices->listed[device], *memory;
-
-	compare_pool(broker, device);
-	compare_allocations(broker, device);
-	for (memory = *list; memory; memory = memory->hh.next)
-		release_unknown(broker, device, memory);
-	list_forget(list);
-	orphans_unlink(broker);
-	broker_changed(broker);
-}
 
 /*
  * No job waits for what the last broker ordered: what it asked for is ordered anew, and memory that it had ordered and
@@ -361,13 +90,13 @@ static void on_listed(void *context, unsigned lane, const struct listed *listed)
 		close(listed->outcome.descriptor);
 	if (lane >= devices->facts.count)
 		return; /* of the questions */
-	if (listed->kind == LISTED_MEMORY && !list_add(&devices->listed[lane], listed)) {
+	if (listed->kind == LISTED_MEMORY && !owner_lists_add(&devices->lists, lane, listed)) {
 		log_say("the broker is out of memory: the owner of the device memory is replaced");
 		devices->unlisted = true;
 		event_active(devices->ends, EV_READ, 0);
 	}
 	if (listed->kind == LISTED_END && !devices->unlisted)
-		list_ends(broker, lane);
+		owner_lists_end(&devices->lists, broker, lane);
 }
 
 int devices_join(struct broker *broker, int sock, uint64_t number, const struct owner_setup *setup)
@@ -543,7 +272,7 @@ static void serve_again(struct broker *broker)
 	broker->owner_pid = devices->owner.pid;
 	error = watch(broker);
 	if (!error) {
-		adopt_all(broker);
+		ended_memory_adopt_all(broker);
 		error = jobs_resume(broker->jobs, devices->owner.lane);
 	}
 	if (error) {
@@ -613,7 +342,7 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 		return;
 	event_drop(&broker->devices->begun);
 	if (error == -ECONNRESET && broker->devices->owner.sock < 0)
-		broker->devices->strikes = STRIKES; /* the parent of owners has ended */
+		broker->devices->strikes = STRIKES; /* the keeper has ended */
 	not_started(broker, error);
 }
 
@@ -623,10 +352,10 @@ static void on_lost(void *context)
 	struct devices *devices = broker->devices;
 	unsigned lost;
 
-	retire_named(broker);
-	mark_all_ended(broker);
-	lost = orphans_unlink(broker);
-	lists_forget(devices);
+	ended_memory_retire(broker);
+	ended_memory_mark_all(broker);
+	lost = ended_memory_unlink(broker);
+	owner_lists_forget(&devices->lists);
 	event_happened(broker, &(struct broker_event){ .kind = EVENT_OWNER_DIED,
 						       .other.pid = (uint32_t)broker->owner_pid,
 						       .detail = lost });
@@ -675,7 +404,7 @@ void devices_serve_end(struct broker *broker)
 		devices->place->kill(&devices->owner);
 	jobs_stop(broker->jobs);
 	events_drop(devices);
-	lists_forget(devices);
+	owner_lists_forget(&devices->lists);
 }
 
 /* ---- the names of the host device's memory, which the owner has ---- */
@@ -687,7 +416,7 @@ static void on_memory_names(struct job *job)
 
 	devices->memory_names.asked = false;
 	if (job->outcome.renamed)
-		retire_named(broker);
+		ended_memory_retire(broker);
 	/* that names were lost stands until devices_look_at_names() has told so */
 	if (devices->memory_names.result <= 0)
 		devices->memory_names.result = job->outcome.error ? job->outcome.error : job->outcome.renamed;

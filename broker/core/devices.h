@@ -3,16 +3,12 @@
  * devices.h - the broker's side of the owner (owner/process.h): starts it, starts another one if it ends before the
  * broker, and has it look after the names of its memory.
  *
- * What becomes of memory when its owner ends: memory that came by a descriptor stays as it is, because the broker has a
- * descriptor of it, which the next owner takes over. All other memory ends with its owner: its buffers lose their
- * names, processes that map it read on, and it is gone when they have closed it. Orders wait until the next owner has
- * started, and everything else goes on meanwhile.
+ * When an owner ends, its memory stays or ends as ended-memory.h says. Orders wait until the next owner has started,
+ * and everything else goes on meanwhile.
  *
  * A broker that begins after another one has died may join the owner of that one (devices_join()). The owner lists
- * then what it has, and nothing is ordered of a device before all of the list is compared with the broker's
- * allocations: memory that no allocation has is released first; memory by a descriptor that the owner lacks is taken
- * over by it; other memory that it lacks has ended with an owner before it. Owns the owner. The loop never waits for
- * it, but at the start and at the end of the broker.
+ * then what it has, and nothing is ordered of a device before all of its list is compared with the broker's allocations
+ * (owner-lists.h). Owns the owner. The loop never waits for it, but at the start and at the end of the broker.
  */
 #ifndef GPUB_DEVICES_H
 #define GPUB_DEVICES_H
@@ -24,10 +20,10 @@
 #include "broker/base/event-kinds.h"
 #include "broker/owner/process.h"
 #include "common/error.h"
+#include "owner-lists.h"
 
 struct broker;
 struct line;
-struct listed_memory;
 struct names;
 
 /* All zeros before devices_open(). */
@@ -53,7 +49,7 @@ struct devices {
 	void                     *context;
 	bool                      joined; /* the owner has served another broker, and lists what it has */
 	bool                      unlisted; /* there was no memory for the owner's list */
-	struct listed_memory     *listed[DEVICE_MAX]; /* memory that the owner lists, by device, until the list ends */
+	struct owner_lists        lists; /* of memory that the owner has, until a list ends */
 	struct names             *names; /* has names checked again after devices_look_at_names() */
 	/* what the owner said of the names of its memory */
 	struct {

@@ -296,10 +296,11 @@ static void start_next(struct keeper *keeper)
 static void broker_over(struct keeper_broker *broker, int status)
 {
 	struct keeper *keeper = broker->keeper;
+	uint64_t lived_ns = now_ns(CLOCK_MONOTONIC) - broker->began_ns;
 	const struct policy_end ended = { .status = status,
 					  .cause = broker->cause,
 					  .stopping = keeper->stopping,
-					  .lived_ms = (unsigned)((now_ns(CLOCK_MONOTONIC) - broker->began_ns) / 1000000) };
+					  .lived_ms = (unsigned)(lived_ns / 1000000) };
 	struct policy_decision decision = policy_decide(&keeper->policy, &ended);
 
 	line_drop_end(broker);
