@@ -53,7 +53,11 @@ static bool room_grow(struct tracking *tracking, uint32_t room)
 
 static bool room_double(struct tracking *tracking)
 {
-	return room_grow(tracking, tracking->room ? 2 * tracking->room : 64);
+	uint32_t room = tracking->room ? 2 * tracking->room : 64;
+
+	if (tracking->room < TRACKED_MAX && room > TRACKED_MAX)
+		room = TRACKED_MAX;
+	return room_grow(tracking, room);
 }
 
 static bool slot_new(struct tracking *tracking)
@@ -76,6 +80,8 @@ int tracking_expect(struct tracking *tracking, uint32_t slots)
 {
 	uint32_t room = (slots + 63) / 64 * 64;
 
+	if (room > TRACKED_MAX)
+		room = TRACKED_MAX;
 	if (room <= tracking->room || room_grow(tracking, room))
 		return 0;
 	return error_set(-ENOMEM, "the broker is out of memory");

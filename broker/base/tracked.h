@@ -82,7 +82,9 @@ void tracking_deinit(struct tracking *tracking);
  */
 int tracking_reserve(struct tracking *tracking, unsigned count);
 
-/* Makes room for so many slots in all, at once. Returns 0, or -ENOMEM with the error message set. */
+/*
+ * Makes room for so many slots in all, TRACKED_MAX at most, at once. Returns 0, or -ENOMEM with the error message set.
+ */
 int tracking_expect(struct tracking *tracking, uint32_t slots);
 
 /*

@@ -190,7 +190,7 @@ static void count_end(struct broker *broker)
 	devices->serving = devices->refused = false;
 }
 
-/* The owner's process has ended, so none of its device work is left. Or its parent has: then no other one begins. */
+/* The owner's process has ended, so none of its device work is left. Or the keeper has. */
 static void on_gone(evutil_socket_t fd, short what, void *argument)
 {
 	struct broker *broker = argument;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owner-lists.h - the memory that an owner has which has served another broker: a list for each device, which this
- * broker compares with its allocations when the list is whole.
+ * owner-lists.h - the memory that an owner lists when a broker joins it that has served another one before.
  *
+ * There is a list for each device. When it is whole, the broker compares it with its allocations.
  * Memory that no allocation has is released first of all; memory by a descriptor that the owner lacks is taken over by
  * it; other memory that it lacks has ended with an owner before it. Owns the lists.
  */

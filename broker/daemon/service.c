@@ -138,11 +138,25 @@ static void reload(struct service *service)
 	if (service->stopping || service->reader.reading || service->reloads->asked == service->reloads->done)
 		return;
 	service->reading = service->reloads->asked;
+	service->reloads->begun = service->reading;
 	notify_send(&service->notify, NOTIFY_RELOADING, 0, "reading %s", service->options.file);
 	if (!reader_start(&service->reader))
 		return;
 	service->reloads->done = service->reading;
 	reload_refused(service, error_text());
+}
+
+/* Does what the broker before this one was asked for and had not done, but for a file at which it crashed. */
+static void reload_again(struct service *service)
+{
+	const struct keeper_end *from = service->core.takeover.from;
+	struct reloads *reloads = service->reloads;
+
+	if (reloads->begun != reloads->done && (from->last == POLICY_CRASHED || from->last == POLICY_WATCHDOG)) {
+		reloads->done = reloads->begun;
+		reload_refused(service, "a broker crashed while it read the configuration again");
+	}
+	reload(service);
 }
 
 static void on_read(void *context, struct brokerd_config *config, const char *text)
@@ -168,17 +182,18 @@ static void on_read(void *context, struct brokerd_config *config, const char *te
 
 /* ---- events ---- */
 
-/* The keeper passes on what it gets. What a terminal or a service manager sends to all processes, it gets, too. */
+/* What a terminal or a service manager sends to all processes, the keeper gets, too, and decides about. */
 static void on_signal(void *context, const struct signalfd_siginfo *info)
 {
-	if ((pid_t)info->ssi_pid != getppid())
-		return;
+	struct service *service = context;
+
 	switch (signal_use((int)info->ssi_signo)) {
 	case SIGNAL_HANG_UP:
-		reload(context);
+		reload(service);
 		break;
 	case SIGNAL_STOP:
-		on_stop(context);
+		if (keeper_asks_for_end(service->core.takeover.from))
+			on_stop(service);
 		break;
 	case SIGNAL_CHILD:
 	case SIGNAL_FOR_WORKERS:
@@ -335,7 +350,7 @@ static int serve(struct service *service, struct keeper_end *from)
 	broker_when_no_owner(&service->broker, on_no_owner, service);
 	say_ready(service);
 	watch_socket(service);
-	reload(service); /* what the broker before this one was asked for and had not done */
+	reload_again(service);
 	broker_loop(&service->broker);
 	log_note("stopped: %llu session%s; %s", (unsigned long long)service->broker.counters.sessions_opened,
 		 PLURAL(service->broker.counters.sessions_opened), control_account(&service->broker, account));

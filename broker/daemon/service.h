@@ -28,10 +28,11 @@ struct keeper_end;
 /* In memory that keeper and brokers share, so that a reload outlives the broker that was asked for it. */
 struct reloads {
 	_Atomic unsigned asked; /* number of SIGHUPs that the keeper has received */
+	_Atomic unsigned begun; /* how many of them came before the last reading of the configuration has begun */
 	_Atomic unsigned done;  /* how many of them came before the last reading of the configuration that has ended */
 };
 
-/* The first members are the keeper's; the others are zero, but for control. */
+/* The members up to `reloads` are the keeper's; the others are zero. */
 struct service {
 	struct brokerd_options options;
 	struct brokerd_config *config; /* the current configuration, which the member `broker` uses */

@@ -41,8 +41,8 @@ int alive_hold(pthread_mutex_t *mutex);
 
 /*
  * Begins to wait for the mutex, which the broker holds. dead() is called once, and no thread runs then. Returns when
- * the thread runs: a thread that starts takes locks of the allocator (of a sanitizer's, which does not look after
- * fork(2)), and a child that the keeper forked meanwhile would have them locked for ever. Returns 0, or a negative
+ * the thread runs: a thread that starts takes locks of the allocator, and that of a sanitizer does not release its
+ * locks in a child that the keeper forks meanwhile, so the child could never allocate. Returns 0, or a negative
  * errno with the error message set.
  */
 int alive_watch(struct alive *alive);

@@ -282,6 +282,7 @@ static int cold_prepare(struct keeper *keeper)
 /* Starts the next broker. Before a cold start the owner is ended, and nothing is kept. */
 static void start_next(struct keeper *keeper)
 {
+	event_del(keeper->later);
 	if (keeper->cold && owners_run(&keeper->owners)) {
 		owners_kill(&keeper->owners); /* on_owner_end() goes on */
 		return;
@@ -404,7 +405,10 @@ static bool leave_keeper(struct keeper *keeper)
 	return true;
 }
 
-/* A keeper that cannot watch the broker ends it, and it must have made nothing by then. False: the keeper has ended. */
+/*
+ * Waits for the keeper's byte, which says that the keeper watches this broker. Until then the broker makes nothing,
+ * because a keeper that cannot watch it kills it. Returns false if the keeper has ended.
+ */
 static bool wait_until_watched(int sock)
 {
 	char byte;
@@ -420,6 +424,7 @@ static _Noreturn void broker_main(struct keeper *keeper, int sock, pid_t parent,
 					.number = keeper->number,
 					.kept = &keeper->kept,
 					.marks = &keeper->shared->marks,
+					.stops = &keeper->shared->stops,
 					.last = keeper->policy.how,
 					.cold = keeper->cold,
 					.counts = keeper->counts,
@@ -645,13 +650,28 @@ void keeper_reap_others(const struct keeper *keeper)
 	}
 }
 
+/* While no broker runs, the next one starts at once, and is asked: it has what the last one left to bring to an end. */
 void keeper_stop(struct keeper *keeper)
 {
+	bool again = keeper->stopping;
+
 	keeper->stopping = true;
+	keeper->shared->stops++;
 	if (keeper->broker)
 		kill(keeper->broker->pid, SIGTERM);
+	else if (!keeper->ending && again)
+		end(keeper, EXIT_FAILURE, true);
 	else if (!keeper->ending)
-		end(keeper, EXIT_SUCCESS, true);
+		start_next(keeper);
+}
+
+bool keeper_asks_for_end(struct keeper_end *end)
+{
+	unsigned stops = *end->stops;
+	bool asks = stops != end->stops_seen;
+
+	end->stops_seen = stops;
+	return asks;
 }
 
 void keeper_deinit(struct keeper *keeper)

@@ -39,6 +39,8 @@ struct keeper_end {
 	unsigned               number; /* of this broker; the first is 1 */
 	struct kept           *kept;   /* what the brokers before it left; empty at a cold start */
 	struct watchdog_marks *marks;  /* of the loop */
+	const _Atomic unsigned *stops; /* number of calls of keeper_stop() */
+	unsigned               stops_seen; /* by keeper_asks_for_end() */
 	enum policy_how        last;   /* how the last broker ended */
 	bool                   cold;   /* the program has had brokers, and this one begins with nothing */
 	struct keeper_counts   counts; /* of the keeper until now */
@@ -80,7 +82,7 @@ struct keeper_program {
 	bool     reaps;   /* keeper_reap_others() is called, also when a child of the keeper has ended */
 	/*
 	 * Called by keeper_reap_others() for each process that it has reaped, with its status of wait(2). Must not call
-	 * it. NULL: the program knows none of them.
+	 * that function. NULL: the program knows none of them.
 	 */
 	void (*reaped)(void *context, pid_t pid, int status);
 	void    *context;
@@ -92,6 +94,7 @@ struct keeper_program {
 struct keeper_shared {
 	pthread_mutex_t       alive;
 	struct watchdog_marks marks;
+	_Atomic unsigned      stops; /* number of calls of keeper_stop() */
 };
 
 struct keeper_broker;
@@ -139,6 +142,13 @@ void keeper_reap_others(const struct keeper *keeper);
  * has a successor, which is asked, too; one that crashes has none.
  */
 void keeper_stop(struct keeper *keeper);
+
+/*
+ * In the broker, after a SIGTERM: returns whether the keeper has asked for the end since the last call. The sender of
+ * the signal does not say so, because a SIGTERM that a terminal or a service manager has sent to all processes, and
+ * that is pending, swallows the keeper's.
+ */
+bool keeper_asks_for_end(struct keeper_end *end);
 
 /*
  * Ends broker and owner by SIGKILL if they run, waits for that, and frees all. Does not wait for brokers that have been

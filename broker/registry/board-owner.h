@@ -53,7 +53,7 @@ int board_create(struct board_owner *owner, const char *instance, const struct o
 		 uint32_t handles);
 void board_destroy(struct board_owner *owner);
 
-/* board_reserve() in place of a board that there is. Returns as that: after a failure *owner is as before. */
+/* Replaces *owner by a new reserved board. Returns 0, or an error of board_reserve(): then *owner is unchanged. */
 int board_renew(struct board_owner *owner, uint32_t buffers, uint32_t handles);
 
 /* Returns 0 if `device` is the index of a device of the broker, or -ENODEV with the error message set. */

@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "broker/base/log.h"
@@ -26,7 +26,6 @@
 #include "broker/users/identity.h"
 #include "children.h"
 #include "common/error.h"
-#include "common/size.h"
 #include "common/socket.h"
 #include "joined.h"
 #include "joiner.h"
@@ -57,6 +56,7 @@ struct run {
 	struct witness     witness;
 	bool               stopped;  /* a signal that ends all workers was received */
 	bool               ended;    /* the broker was asked to end, or has ended */
+	bool               left;     /* a signal that ends all workers was received after the broker's end */
 	bool               over;     /* the broker and the owner have ended, and no other ones start */
 };
 
@@ -92,13 +92,23 @@ static void end_if_done(struct run *run)
 	begin_end(run);
 }
 
-/* The broker may have made the socket again. It is removed at the end. */
+/*
+ * The broker may have made the socket again, at the same path. It is removed at the end. A descriptor of another
+ * socket, which a broker might have given, is not.
+ */
 static void on_ending(void *context, struct kept *kept)
 {
 	struct run *run = context;
+	struct private_socket last = { .fd = -1 };
 
-	if (serving_take_socket(&run->serving.socket, kept))
+	if (serving_take_socket(&last, kept))
 		log_say("%s", error_text());
+	if (strcmp(last.path, run->serving.socket.path)) {
+		private_socket_close(&last);
+		return;
+	}
+	private_socket_close(&run->serving.socket);
+	run->serving.socket = last;
 }
 
 /* The broker has ended. If it was not asked to, that ends the workers: they can do nothing without it. */
@@ -155,13 +165,20 @@ static void on_decided(void *context, int number, bool everybody)
 	children_signal(&run->children, number, everybody);
 }
 
+/*
+ * The workers get the signal. When they have ended the broker is asked once more, which then ends at once. Where the
+ * broker has ended before the workers, a second signal ends broker-run without them.
+ */
 static void on_stop(struct run *run, int number)
 {
+	if (run->over && run->left)
+		event_base_loopbreak(run->control.base);
+	run->left = run->over;
 	run->stopped = true;
-	if (!run->ended)
-		witness_ask(&run->witness, number);
-	else if (!run->over)
+	if (run->ended && !run->over)
 		keeper_stop(&run->keeper);
+	else
+		witness_ask(&run->witness, number);
 }
 
 /* Passes a signal on to the workers if another process sent it. Otherwise the signal is about this process alone. */
@@ -289,12 +306,16 @@ static void on_facts(evutil_socket_t fd, short what, void *argument)
 	ssize_t size = recv(fd, &facts, sizeof facts, MSG_DONTWAIT);
 
 	(void)what;
-	if (size != sizeof facts || !facts.count || facts.count > DEVICE_MAX || run->serving.told)
+	if (size != sizeof facts || !facts.count || facts.count > DEVICE_MAX || run->serving.told ||
+	    run->ended)
 		return;
 	run->serving.told = true;
 	run->facts = facts;
 	run->header = *run->serving.board.header;
 	run->header.devices = facts.count;
+	run->header.device_kind = facts.kind;
+	for (unsigned device = 0; device < DEVICE_MAX; device++)
+		run->header.device[device].name[sizeof run->header.device[device].name - 1] = 0;
 	if (workers_mps_begin(&run->mps, run->control.base, &run->header, run->serving.socket.directory.path, on_mps,
 			      run))
 		fail(run, error_text());
@@ -321,7 +342,7 @@ static int broker(void *context, struct keeper_end *from)
 	return serving_run(&run->serving, from);
 }
 
-/* In a forked owner, which has closed all descriptors that it may not have. */
+/* In a forked owner, before it closes all descriptors but its socket: unmaps what an owner may not have. */
 static void on_owner(void *context)
 {
 	struct run *run = context;

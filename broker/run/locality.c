@@ -47,6 +47,8 @@ static int topology_load(struct locality *locality)
 	if (hwloc_topology_init(&locality->topology))
 		return -1;
 	hwloc_topology_set_io_types_filter(locality->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+	/* hwloc's plugins would start CUDA here to name the PCI devices, and no owner could be forked any more */
+	hwloc_topology_set_type_filter(locality->topology, HWLOC_OBJ_OS_DEVICE, HWLOC_TYPE_FILTER_KEEP_NONE);
 	return hwloc_topology_load(locality->topology) ||
 	       hwloc_get_cpubind(locality->topology, locality->usable, HWLOC_CPUBIND_PROCESS);
 }

@@ -67,7 +67,7 @@ void private_socket_undo(struct private_socket *socket, int former);
 /* Has `names` (core/names.h) watch the socket, its directory and the directory's lock. */
 void private_socket_watch(const struct private_socket *socket, struct names *names);
 
-/* Closes the descriptors, and leaves the files. For a process that does not own the socket. */
+/* Closes the descriptors, and leaves the files, which are another process's or another struct's. */
 void private_socket_close(const struct private_socket *socket);
 
 /* Closes the socket, and removes its file and its directory. Does nothing if there is no socket. */

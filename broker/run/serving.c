@@ -65,9 +65,7 @@ static int look_at_socket(void *context, char text[EVENT_TEXT_MAX])
 	int result = private_socket_restore(&serving->socket, &former);
 
 	if (result > 0) {
-		snprintf(text, EVENT_TEXT_MAX, "%s%s", serving->socket.path,
-			 serving->options->mps.mode == MPS_NO ?
-				 "" : " (the sockets of an MPS daemon in its directory stay lost)");
+		snprintf(text, EVENT_TEXT_MAX, "%s", serving->socket.path);
 		result = broker_listen(&serving->broker, serving->socket.fd, former);
 		if (result < 0)
 			private_socket_undo(&serving->socket, former);
@@ -118,12 +116,12 @@ static void on_no_owner(void *context)
 	broker_quit(&serving->broker);
 }
 
-/* The first process passes on what it gets. What a terminal sends to all processes, it gets, too. */
+/* What a terminal sends to all processes, the first process gets, too, and decides about. */
 static void on_signal(void *context, const struct signalfd_siginfo *info)
 {
 	struct serving *serving = context;
 
-	if ((pid_t)info->ssi_pid != getppid() || signal_use((int)info->ssi_signo) != SIGNAL_STOP)
+	if (signal_use((int)info->ssi_signo) != SIGNAL_STOP || !keeper_asks_for_end(serving->core.takeover.from))
 		return;
 	if (serving->stopping)
 		broker_quit(&serving->broker);

@@ -23,7 +23,7 @@
 struct keeper_end;
 struct kept;
 
-/* The first members are the first process's; the others are zero. */
+/* The members up to `told` are broker-run's first process's; the others are zero. */
 struct serving {
 	const struct run_options *options;
 	const sigset_t       *signals;  /* blocked; those that signals_used() sets, or fewer */
@@ -47,8 +47,8 @@ struct serving {
 int serving_run(struct serving *serving, struct keeper_end *from);
 
 /*
- * Takes the workers' socket as a broker has it now, or had it last, out of what the keeper has kept, and replaces
- * *socket by it. Does nothing if no socket was kept. Returns 0, or a negative errno with the error message set.
+ * Replaces *socket by the one that the last broker gave to the keeper. Does nothing if there is none. Returns 0, or a
+ * negative errno with the error message set.
  */
 int serving_take_socket(struct private_socket *socket, struct kept *kept);
 

@@ -108,11 +108,6 @@ bool workers_mps_under(const struct workers_mps *mps)
 	return mps->plan == MPS_OWN || mps->plan == MPS_PRESENT;
 }
 
-bool workers_mps_owns(const struct workers_mps *mps)
-{
-	return mps->plan == MPS_OWN;
-}
-
 int workers_mps_tell(const struct workers_mps *mps, struct children *children)
 {
 	if (mps->plan == MPS_OWN && !mps->daemon.serves)

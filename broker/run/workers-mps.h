@@ -42,9 +42,6 @@ int workers_mps_begin(struct workers_mps *mps, struct event_base *base, const st
 /* Returns true if the workers will run under MPS. Valid from ready() on. */
 bool workers_mps_under(const struct workers_mps *mps);
 
-/* Returns true if the workers will run under an MPS daemon of the job's own. Valid from ready() on. */
-bool workers_mps_owns(const struct workers_mps *mps);
-
 /*
  * Called after ready(): sets the workers' environment variables for MPS. Returns 0 or negative errno with the error
  * message.

@@ -102,7 +102,7 @@ is_flat() {
 	read -r kib fds kib_last fds_last < <(means)
 	echo "# $(followed) owners followed; $kib and $kib_last KiB, $fds and $fds_last descriptors"
 	awk -v a="$kib" -v b="$kib_last" -v c="$fds" -v d="$fds_last" -v more="$more_kib" \
-		'BEGIN { exit !(b <= a + more && d <= c + 24) }'
+		'BEGIN { exit !(b <= a + more && d <= c + 48) }'
 }
 
 for export in vmm ipc; do

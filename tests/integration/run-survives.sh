@@ -124,6 +124,33 @@ check "one that crashes then is the end" eval 'kill -ABRT "$(broker_of "$broker"
 touch later
 wait "$holder"
 
+# ---- signals ----
+
+# merged: a SIGTERM of somebody else is pending at the broker's process when broker-run asks it to end
+merged() {
+	local served
+	begins -n 1 -- sh -c '"$client" mark held-0 wait go'
+	soon test -e held-0
+	served=$(broker_of "$broker")
+	kill -STOP "$served" && kill -TERM "$served" && touch go && sleep 0.3 && kill -CONT "$served" && ended 0
+}
+check "a SIGTERM that everybody gets does not swallow the one by which the broker is asked to end" merged
+begins -n 1 -- sh -c 'trap "echo >>asked" TERM; echo $$ >worker; "$client" mark held-0; while :; do sleep 0.1; done'
+soon test -e held-0
+kill -TERM "$(broker_of "$broker")"
+kill -INT "$(broker_of "$broker")"
+check "the broker takes no signal that broker-run does not send" eval 'sleep 0.3; shows "^broker $name: running"'
+has_asked() {
+	[ -e asked ] && [ "$(wc -l <asked)" = "$1" ]
+}
+kill -TRAP "$(broker_of "$broker")"
+check "a broker that ends for good: the workers are asked to end" soon has_asked 1
+kill -TERM "$broker"
+check "those that do not still get what is sent to broker-run" soon has_asked 2
+kill -TERM "$broker"
+check "and a second signal ends broker-run without them" ended 125
+kill -KILL "$(cat worker)"
+
 # ---- broker-run is killed ----
 
 begins -n 1 -b shared=64K -- "$client" acquire shared mark held-0 wait go create more 4K
