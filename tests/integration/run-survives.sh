@@ -132,7 +132,8 @@ merged() {
 	begins -n 1 -- sh -c '"$client" mark held-0 wait go'
 	soon test -e held-0
 	served=$(broker_of "$broker")
-	kill -STOP "$served" && kill -TERM "$served" && touch go && sleep 0.3 && kill -CONT "$served" && ended 0
+	kill -STOP "$served" && kill -TERM "$served" && touch go && soon eval '[ "$(children "$broker" | wc -l)" = 3 ]' && sleep 0.2 &&
+		kill -CONT "$served" && ended 0
 }
 check "a SIGTERM that everybody gets does not swallow the one by which the broker is asked to end" merged
 begins -n 1 -- sh -c 'trap "echo >>asked" TERM; echo $$ >worker; "$client" mark held-0; while :; do sleep 0.1; done'
