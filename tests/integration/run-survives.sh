@@ -129,7 +129,7 @@ wait "$holder"
 # merged: a SIGTERM of somebody else is pending at the broker's process when broker-run asks it to end
 merged() {
 	local served
-	begins -n 1 -- sh -c '"$client" mark held-0 wait go'
+	begins -n 1 -- sh -c 'touch held-0; while [ ! -e go ]; do sleep 0.05; done'
 	soon test -e held-0
 	served=$(broker_of "$broker")
 	kill -STOP "$served" && kill -TERM "$served" && touch go && soon eval '[ "$(children "$broker" | wc -l)" = 3 ]' && sleep 0.2 &&
