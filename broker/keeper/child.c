@@ -24,7 +24,8 @@ void child_forget(struct child *child)
 	if (child->event) {
 		event_free(child->event);
 		event_free(child->later);
-		close(child->pidfd);
+		if (child->pidfd >= 0)
+			close(child->pidfd);
 	}
 	child->event = child->later = NULL;
 	child->pid = 0;
@@ -57,10 +58,11 @@ static int reap(pid_t pid, int flags, int *status)
 	return ended;
 }
 
+static const struct timeval pause_later = { .tv_usec = LATER_MS * 1000 };
+
 /* A dead process that is traced cannot be reaped yet: the pidfd can be read all the time, so the timer asks again. */
 static void on_end(evutil_socket_t fd, short what, void *argument)
 {
-	static const struct timeval pause = { .tv_usec = LATER_MS * 1000 };
 	struct child *child = argument;
 	int status;
 
@@ -68,7 +70,7 @@ static void on_end(evutil_socket_t fd, short what, void *argument)
 	(void)what;
 	if (!reap(child->pid, WNOHANG, &status)) {
 		event_del(child->event);
-		if (event_add(child->later, &pause))
+		if (event_add(child->later, &pause_later) && child->pidfd >= 0)
 			(void)event_add(child->event, NULL);
 		return;
 	}
@@ -81,18 +83,20 @@ int child_watch(struct child *child, struct event_base *base, pid_t pid, void (*
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-	if (pidfd < 0)
+	if (pidfd < 0 && errno != ENOSYS) /* valgrind has no pidfds: the timer asks there */
 		return error_set(-errno, "the end of process %d cannot be watched: %m", (int)pid);
 	*child = (struct child){ .pid = pid, .pidfd = pidfd, .ended = ended, .context = context };
 	child->event = event_new(base, pidfd, EV_READ | EV_PERSIST, on_end, child);
 	child->later = evtimer_new(base, on_end, child);
-	if (child->event && child->later && !event_add(child->event, NULL))
+	if (child->event && child->later &&
+	    !(pidfd < 0 ? event_add(child->later, &pause_later) : event_add(child->event, NULL)))
 		return 0;
 	if (child->event)
 		event_free(child->event);
 	if (child->later)
 		event_free(child->later);
-	close(pidfd);
+	if (pidfd >= 0)
+		close(pidfd);
 	*child = (struct child){ 0 };
 	return error_set(-ENOMEM, "the keeper is out of memory");
 }

@@ -507,13 +507,14 @@ static int broker_try(struct keeper *keeper)
 	broker->keeper = keeper;
 	broker->began_ns = now_ns(CLOCK_MONOTONIC);
 	keeper->number++;
+	keeper->broker = broker; /* also in the forked broker, where nothing else leads to it */
 	error = broker_begin(broker);
 	if (error) {
 		keeper->number--;
+		keeper->broker = NULL;
 		free(broker);
 		return error;
 	}
-	keeper->broker = broker;
 	keeper->owners.untold = false; /* the broker has inherited it */
 	watchdog_watch(&keeper->watchdog, broker->pid);
 	if (keeper->stopping)
