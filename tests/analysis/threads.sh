@@ -21,7 +21,7 @@ if [ $# -gt 0 ]; then
 	programs=("$@")
 else
 	programs=(tests/unit/device/test-host-{device,memory,stream,stream-capture,connection} tests/integration/{threads,doubled,timelines,timeline-ends,gone,killed,drain,leases,capture,slabs,many,cache,retire}
-		tests/unit/client/test-{slot,lease,close,table,timeline-wait} tests/unit/broker/test-{session,session-death,waiting,timeline,alive,keeper,line,owner-brokers,owner-random} tests/unit/common/test-board)
+		tests/unit/client/test-{slot,lease,close,table,timeline-wait} tests/unit/broker/test-{session,session-death,waiting,timeline,alive,line,owner-brokers,owner-random} tests/unit/common/test-board)
 fi
 
 configure_tree() {
