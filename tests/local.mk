@@ -278,7 +278,7 @@ EXTRA_DIST += tests/aarch64/run.sh tests/aarch64/qemu.txt
 #   make check-scale    jobs on several machines: network namespaces of this one
 model_programs = tests/litmus/litmus
 model_scripts = tests/model/run.sh tests/litmus/aarch64.sh
-crash_programs = tests/crash/crash tests/crash/blamed tests/crash/endings tests/crash/failing
+crash_programs = tests/crash/crash tests/crash/endings tests/crash/failing
 crash_scripts =
 hostile_programs = tests/hostile/hostile tests/hostile/shares tests/hostile/fairness
 hostile_scripts =
@@ -570,7 +570,6 @@ tests_hostile_fairness_SOURCES = tests/hostile/fairness.c $(hostile)
 tests_crash_crash_SOURCES = tests/crash/crash.c tests/crash/balance.c tests/crash/balance.h \
 	tests/crash/lanes.c tests/crash/lanes.h tests/crash/scenarios.c tests/crash/scenarios.h \
 	tests/crash/victim.c tests/crash/victim.h $(harness)
-tests_crash_blamed_SOURCES = tests/crash/blamed.c $(harness)
 tests_crash_endings_SOURCES = tests/crash/endings.c $(harness)
 tests_crash_failing_SOURCES = tests/crash/failing.c tests/crash/balance.c tests/crash/balance.h \
 	tests/crash/fail-calls.h tests/crash/fail-client.c tests/crash/fail-client.h \

@@ -17,6 +17,16 @@
 
 #include <event2/event.h>
 
+/*
+ * Whether the keeper leaves alive_watch() out, so that the pidfd alone tells of a death: under the thread sanitizer,
+ * where no process that is forked beside a thread can start threads.
+ */
+#ifdef __SANITIZE_THREAD__
+#define ALIVE_BY_PIDFD true
+#else
+#define ALIVE_BY_PIDFD false
+#endif
+
 /* The keeper's side. */
 struct alive {
 	pthread_mutex_t *mutex;    /* in shared memory; NULL: alive_init() has not succeeded */

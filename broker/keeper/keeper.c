@@ -112,19 +112,12 @@ static void punish(struct keeper_broker *broker)
 		kill(broker->pid, SIGKILL);
 }
 
-/* Under the thread sanitizer no process forked beside a thread can start threads: the pidfd alone tells there. */
-#ifdef __SANITIZE_THREAD__
-#define WATCHES_MUTEX false
-#else
-#define WATCHES_MUTEX true
-#endif
-
 /* A broker that is dead by now has nobody who holds the mutex. */
 static void on_alive(struct keeper_broker *broker)
 {
 	if (broker->held)
 		punish(broker);
-	else if (WATCHES_MUTEX && !broker->dead && alive_watch(&broker->keeper->alive))
+	else if (!ALIVE_BY_PIDFD && !broker->dead && alive_watch(&broker->keeper->alive))
 		log_say("the broker's death will be noticed late: %s", error_text());
 	broker->held = true;
 }

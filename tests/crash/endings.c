@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * endings.c - ends of brokers after which the keeper does something else than to start the next one at once: a loop
- * that hangs, and brokers that crash, one after the other, before they serve.
+ * that hangs, brokers that crash at one message, and brokers that crash, one after the other, before they serve.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ int main(void)
 #else
 
 static struct broker_process broker;
-static struct puppet user;
+static struct puppet user, other;
 static char orders[64];
 
 static void order(const char *text)
@@ -65,17 +65,26 @@ static void begin(void)
 	unsetenv("GPUB_CRASH");
 }
 
+/* At the next requests of the user so many brokers do this. */
+static void order_at_request(const char *action, unsigned times)
+{
+	char text[256];
+	int length = 0;
+
+	for (unsigned i = 0; i < times; i++)
+		length += snprintf(text + length, sizeof text - (size_t)length, "request_received:1:%s:%d:-1\n", action,
+				   (int)user.pid);
+	order(text);
+}
+
 static void test_hang(void)
 {
-	char text[64];
-
 	puppet_start(&user, &broker);
-	snprintf(text, sizeof text, "request_received:1:hang:%d:-1\n", (int)user.pid);
 	POINT(!ask(&user, do_stream) && !ask(&user, do_create, .name = "a") &&
 		      !ask(&user, do_acquire, .name = "a", .slot = 1, .rights = GPUB_READ | GPUB_WRITE) &&
 		      !ask(&user, do_write, .slot = 1, .value = 7),
 	      "a client has a buffer");
-	order(text);
+	order_at_request("hang", 1);
 	tell(&user, do_stat, .name = "a");
 	for (unsigned i = 0; i < HANG_S * 10 && !puppet_answered(&user); i++)
 		usleep(100000);
@@ -85,6 +94,27 @@ static void test_hang(void)
 	      "log and status tell of it");
 	POINT(!ask(&user, do_read, .slot = 1) && user.last.value == 7 && !ask(&user, do_return, .slot = 1),
 	      "and the client has its bytes");
+}
+
+/* After one crash at a message the next broker handles it again; after two in a row its session is cut. */
+static void test_blame(void)
+{
+	puppet_start(&other, &broker);
+	order_at_request("abort", 1);
+	POINT(!ask(&user, do_stat, .name = "a"),
+	      "a message at which a broker crashes once is answered by the next one");
+	POINT(SOON(shows("restarts", 2)) && broker_said(&broker, "a broker crashed"), "log and status tell of it");
+	order_at_request("abort", 2);
+	POINT(ask(&user, do_stat, .name = "a") == -ECONNRESET, "who sent a message at which two crash is cut off");
+	POINT(SOON(shows("restarts", 4)) && broker_said(&broker, "2 brokers in a row have crashed at its message"),
+	      "and the log says why");
+	POINT(!ask(&other, do_stat, .name = "a") && !ask(&other, do_stream) &&
+		      !ask(&other, do_acquire, .name = "a", .slot = 1, .rights = GPUB_READ) &&
+		      !ask(&other, do_read, .slot = 1) && other.last.value == 7 && !ask(&other, do_return, .slot = 1),
+	      "another client goes on, and the buffer of the other has its bytes");
+	puppet_end(&other);
+	puppet_kill(&user);
+	puppet_start(&user, &broker);
 }
 
 static void test_cold_start(void)
@@ -117,6 +147,7 @@ int main(void)
 {
 	begin();
 	test_hang();
+	test_blame();
 	test_cold_start();
 	broker_end(&broker);
 	unlink(orders);

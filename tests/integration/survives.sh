@@ -139,6 +139,16 @@ reloads() {
 }
 check "a reload that a broker was asked for is the next one's, if the first is killed before" reloads
 
+# crashes_at_it: a broker crashes while it reads the configuration again, from a pipe that nobody writes
+crashes_at_it() {
+	rm brokerd.conf && mkfifo brokerd.conf || return 1
+	kill -HUP "$broker"
+	sleep 0.5
+	replaced ABRT && soon event "reload-refused .*a broker crashed while it read the configuration again" &&
+		rm brokerd.conf && configure
+}
+check "a configuration at which a broker crashes is refused, and not read again" crashes_at_it
+
 # ---- the end ----
 
 check "brokerd ends, with all accounts balanced" eval 'stops TERM 0 && grep -q "balanced$" err'

@@ -22,6 +22,7 @@
 #include "common/thread.h"
 #include "keeper-harness.h"
 
+#define CRASHES 17 /* the pause behind the last is of 6.4 s */
 #define OWNER_KEY 9 /* of the broker's end of the owner's socket */
 
 static void expect_no_failure(void)
@@ -271,6 +272,41 @@ static void test_a_broker_that_is_killed_at_its_end_has_a_successor_that_ends(vo
 	assert_true(SOON(ended >= 0));
 	assert_int_equal(ended, 3);
 	assert_int_equal(keeper.number, 2);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* So many brokers serve and crash at once that the next one waits. The one after the pause ends when it is asked. */
+static _Noreturn int crashing_soon(void *context, struct keeper_end *end)
+{
+	sigset_t term;
+
+	(void)context;
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	signal(SIGTERM, on_term);
+	sigprocmask(SIG_UNBLOCK, &term, NULL);
+	harness_begin(end);
+	if (end->number > CRASHES)
+		harness_serve();
+	CHECK(!line_ready(&line) && !line_flush_wait(&line));
+	abort();
+}
+
+static void test_a_stop_in_the_pause_starts_a_broker_that_ends(void **state)
+{
+	sigset_t term, before;
+
+	(void)state;
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, &before);
+	harness_start(crashing_soon);
+	assert_true(SOON(!keeper.broker && keeper.policy.quick == CRASHES));
+	keeper_stop(&keeper);
+	assert_non_null(keeper.broker);
+	assert_true(SOON(ended >= 0));
+	assert_int_equal(ended, 3);
+	assert_int_equal(keeper.number, CRASHES + 1);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -565,6 +601,7 @@ int main(void)
 		ON(test_a_broker_that_is_asked_to_end),
 		ON(test_a_broker_that_crashes_at_its_end_has_no_successor),
 		ON(test_a_broker_that_is_killed_at_its_end_has_a_successor_that_ends),
+		ON(test_a_stop_in_the_pause_starts_a_broker_that_ends),
 		ON(test_nonsense_is_a_crash_and_other_requests_count),
 		ON(test_the_owner_outlives_brokers_and_ends_in_order),
 		ON(test_an_owner_that_dies_while_there_is_no_broker),
