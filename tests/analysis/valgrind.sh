@@ -134,6 +134,9 @@ for unit in "${units[@]}"; do
 	passes "${unit#*/}" 0 "$build/tests/unit/$unit"
 done
 
+# The warning of five lines that valgrind has no pidfd_open (434 on each architecture) is no finding: the keeper looks
+# for the ends of its children by a timer then.
+sed -i '/WARNING: unhandled .* syscall: 434$/,+4d' ./*.report
 # A process that was watched in the background, or whose parent does not look at how it ended, has its report all the same.
 if cat ./*.report | grep -q .; then
 	failed+=("what follows")

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "arena.h"
 
@@ -59,4 +60,13 @@ void arena_spare(void)
 	atomic_store(&stage->kill, ARENA_NOBODY);
 	while (atomic_load(&stage->killing))
 		usleep(100);
+}
+
+void arena_killer_end(void)
+{
+	if (killer > 0) {
+		kill(killer, SIGKILL);
+		waitpid(killer, NULL, 0);
+	}
+	killer = 0;
 }

@@ -14,4 +14,7 @@ void arena_kill(enum arena_mortal mortal);
 /* Kills nobody any more. The next process may not serve yet. Does nothing if nobody is killed. */
 void arena_spare(void);
 
+/* Ends the process that kills. */
+void arena_killer_end(void);
+
 #endif

@@ -568,8 +568,8 @@ void arena_dies(enum arena_mortal who)
 	/* a broker that goes on has another number of descriptors than the first one */
 	if (who == ARENA_BROKER && (kill(server_of(arena_broker.pid), SIGKILL) || !newcomer_works(BYSTANDER)))
 		bail_out("the next broker does not serve: %s", stage->failure);
-	/* buffers that are made anew have other generations from now on */
-	if (who == ARENA_BROKER || !tested_export()->by_descriptor)
+	/* a broker that goes on after others died has other descriptors, and buffers that were made anew other generations */
+	if (who != ARENA_OWNER || !tested_export()->by_descriptor)
 		remember_how_it_was();
 }
 
@@ -650,6 +650,7 @@ int arena_end(void)
 	int status = 0;
 	bool good;
 
+	arena_killer_end();
 	atomic_store(&stage->stop, true);
 	atomic_store(&stage->pause, false);
 	POINT(arena_wait_for(victim, &status, 10) && !status, "the victim ends as it always does");
