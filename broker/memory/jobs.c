@@ -135,14 +135,6 @@ static void send_orders(struct lane *lane)
 		}
 }
 
-/* Sends orders now, unless they wait for jobs_send(). */
-static void orders_changed(struct lane *lane)
-{
-	lane->jobs->unsent = lane->jobs->defers;
-	if (!lane->jobs->defers)
-		send_orders(lane);
-}
-
 void jobs_send(struct jobs *jobs)
 {
 	if (!jobs->unsent || jobs->lost)
@@ -150,6 +142,14 @@ void jobs_send(struct jobs *jobs)
 	jobs->unsent = false;
 	for (unsigned i = 0; i < jobs->lanes; i++)
 		send_orders(&jobs->lane[i]);
+}
+
+/* Sends orders now, unless they wait for jobs_send(), because why they are given may not be noted yet. */
+static void orders_changed(struct jobs *jobs)
+{
+	jobs->unsent = true;
+	if (!jobs->defers)
+		jobs_send(jobs);
 }
 
 void jobs_hold_releases(struct jobs *jobs, bool holds)
@@ -180,7 +180,7 @@ static void submit(struct jobs *jobs, struct job *job)
 	if (jobs->failed)
 		event_active(jobs->again, EV_TIMEOUT, 0);
 	else if (!jobs->lost)
-		orders_changed(lane);
+		orders_changed(jobs);
 }
 
 void jobs_submit(struct jobs *jobs, struct job *job)
@@ -267,9 +267,8 @@ static void on_again(evutil_socket_t fd, short what, void *argument)
 		if (jobs->failed)
 			give_to_fail(&jobs->lane[i]);
 		fail_all(jobs, &jobs->lane[i].failing);
-		if (!jobs->lost)
-			send_orders(&jobs->lane[i]);
 	}
+	orders_changed(jobs);
 }
 
 /*
@@ -511,7 +510,7 @@ static int read_answers(struct lane *lane)
 	for (unsigned i = 0; i < LANE_ORDERS && !error; i++)
 		error = lane->listing ? read_listed(lane) : read_answer(lane);
 	if (!has_ended(error) && !lane->jobs->lost)
-		orders_changed(lane);
+		orders_changed(lane->jobs);
 	return error;
 }
 
@@ -563,8 +562,7 @@ int jobs_resume(struct jobs *jobs, const int *socks)
 	if (error)
 		return error;
 	jobs->lost = false;
-	for (unsigned i = 0; i < jobs->lanes; i++)
-		send_orders(&jobs->lane[i]);
+	orders_changed(jobs);
 	return 0;
 }
 

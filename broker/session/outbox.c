@@ -117,9 +117,10 @@ void outboxes_deinit(struct outboxes *outboxes)
 
 /* ---- which outboxes have something to send ---- */
 
+/* Has outboxes_send() try to send the messages. */
 static void note_change(struct outbox *box)
 {
-	if (box->is_changed || box->blocked)
+	if (box->is_changed)
 		return;
 	box->is_changed = true;
 	DL_APPEND(box->owner.outboxes->changed, box);
@@ -209,8 +210,20 @@ static int send_all(struct outbox *box)
 /* Has on_writable() called when the peer has read. Without memory for this, nothing would be sent any more. */
 static void watch(struct outbox *box)
 {
+	box->watched = true;
 	if (event_add(box->writing, NULL))
 		failed(box, "the broker is out of memory");
+}
+
+/* Called when no message waits. */
+static void unwatch(struct outbox *box)
+{
+	bool wanted = box->wanted;
+
+	event_del(box->writing);
+	box->watched = box->wanted = false;
+	if (wanted)
+		box->owner.room(box->owner.context);
 }
 
 /* Charges the user for a message that waits. Returns NULL, or the reason why it cannot wait. */
@@ -265,27 +278,20 @@ void outboxes_send(struct outboxes *outboxes)
 		struct outbox *box = outboxes->changed;
 
 		forget_change(box);
-		flush(box);
+		if (flush(box) && box->watched)
+			unwatch(box);
 	}
 }
 
 /*
- * Sends the messages that wait. The event is edge-triggered: it comes each time the peer has read, also if there was
- * room before.
+ * Has the messages sent with those of the other outboxes, because what the last ones tell of may not be published yet.
+ * The event is edge-triggered: it comes each time the peer has read, also if there was room before.
  */
 static void on_writable(evutil_socket_t sock, short what, void *argument)
 {
-	struct outbox *box = argument;
-
 	(void)sock;
 	(void)what;
-	if (!flush(box))
-		return;
-	event_del(box->writing);
-	if (!box->wanted)
-		return;
-	box->wanted = false;
-	box->owner.room(box->owner.context);
+	note_change(argument);
 }
 
 /* Relies on POLLOUT, which the kernel reports when at most a quarter of the socket's buffer is used. */
@@ -428,7 +434,8 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 	box->descriptors += out->fd >= 0;
 	if (box->owner.tracking)
 		note(box, out);
-	note_change(box);
+	if (!box->blocked)
+		note_change(box);
 }
 
 void outbox_pack(struct outbox *box)

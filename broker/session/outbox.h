@@ -26,7 +26,8 @@ struct outbox;
 
 /* All outboxes of one loop. */
 struct outboxes {
-	struct outbox   *changed; /* list of the outboxes that have messages which were not tried to send yet */
+	/* list of the outboxes that have messages which were not tried to send yet, or whose sockets have room again */
+	struct outbox   *changed;
 	/* structs for messages, linked by `next`: enough that a piece of work rarely needs memory to be answered */
 	struct outgoing *spare;
 	unsigned         spares;  /* length of `spare` */
@@ -40,7 +41,10 @@ struct outbox_owner {
 	unsigned (*due)(void *context); /* returns how many messages may wait in addition to UNREAD_MAX (outbox.c) */
 	/* called when a message cannot be sent; the owner then stops the outbox */
 	void (*failed)(void *context, const char *reason);
-	/* called when the socket has room again after outbox_has_room() returned false; may be NULL */
+	/*
+	 * called by outboxes_send() when the socket has room again after outbox_has_room() returned false, and sends
+	 * nothing itself; may be NULL
+	 */
 	void (*room)(void *context);
 	/* called when an answer is sent that outbox_is_bound(); may be NULL */
 	void (*sent)(void *context, uint64_t request);
@@ -55,7 +59,7 @@ struct outbox_owner {
 struct outbox {
 	struct outbox_owner owner;
 	int                 sock;
-	/* event: the socket has room; active while messages wait for room or `wanted` is true */
+	/* event: the socket has room; active if `watched`: messages wait for room, or `wanted` is true */
 	struct event       *writing;
 	struct outgoing    *first;       /* messages that are not sent yet, the oldest first */
 	unsigned            count;       /* length of the list `first` */
@@ -66,6 +70,7 @@ struct outbox {
 	bool                blocked;     /* the messages in `first` wait for room in the socket, and are charged */
 	bool                packs;       /* the peer understands packets of several messages */
 	bool                stopped;     /* outbox_stop() was called: nothing is sent any more */
+	bool                watched;
 	bool                wanted;      /* outbox_has_room() returned false, and room() was not called since */
 	bool                is_changed;  /* the outbox is in outboxes->changed */
 	struct outbox      *prev, *next; /* links in the list outboxes->changed */
@@ -109,14 +114,14 @@ bool outbox_has_room(struct outbox *box);
 int outbox_check(struct outbox *box, unsigned descriptors);
 
 /*
- * Has the message sent by outboxes_send(), or when the socket has room. descriptor: sent with the message, and stays
- * the caller's; -1: none. Calls failed() if the message must wait and cannot.
+ * Has the message sent by outboxes_send(), the next one or, if the socket has no room, a later one. descriptor: sent
+ * with the message, and stays the caller's; -1: none. Calls failed() if the message must wait and cannot.
  */
 void outbox_send(struct outbox *box, const struct wire_message *message, int descriptor);
 
 /*
  * Sends the messages of all outboxes, in packets of up to SOCKET_PACKET_MAX where the peer understands them, with one
- * system call for each packet. Calls failed() of an outbox whose messages must wait and cannot, or whose socket refuses
+ * system call for each packet. Nothing else sends any: who calls this has published what they tell of. Calls failed() of an outbox whose messages must wait and cannot, or whose socket refuses
  * one with an error other than -ECONNRESET.
  */
 void outboxes_send(struct outboxes *outboxes);

@@ -90,39 +90,37 @@ static int leave(const struct order *order)
 
 /* What one thread has done: a digest of all results, which depends on nothing but its calls. */
 struct diary {
-	unsigned number;
+	unsigned number, listed;
 	uint64_t digest;
+	uint64_t word, size; /* of the buffer: the first word, and its bytes */
 	int      error;  /* the first result that should not have been */
 	int      line;   /* of the call that had it */
 };
 
-static void note(struct diary *diary, uint64_t value)
+/* value: a call's result, or what it gave. */
+static void expect_at(struct diary *diary, int line, int64_t value, int64_t wanted)
 {
-	diary->digest = (diary->digest ^ value) * 0x100000001b3ull;
-}
-
-static void expect_at(struct diary *diary, int line, int result, int wanted)
-{
-	note(diary, (uint64_t)result);
-	if (result == wanted || diary->error)
+	diary->digest = (diary->digest ^ (uint64_t)value) * 0x100000001b3ull;
+	if (value == wanted || diary->error)
 		return;
-	diary->error = result ? result : -EPROTO;
+	diary->error = value < 0 ? (int)value : -EPROTO;
 	diary->line = line;
-	fprintf(stderr, "# thread %u, line %d: %d, not %d: %s\n", diary->number, line, result, wanted,
-		gpub_strerror_last());
+	fprintf(stderr, "# thread %u, line %d: %lld, not %lld: %s\n", diary->number, line, (long long)value,
+		(long long)wanted, gpub_strerror_last());
 }
 
-#define EXPECT(result, wanted) expect_at(diary, __LINE__, (result), (wanted))
+#define EXPECT(value, wanted) expect_at(diary, __LINE__, (int64_t)(value), (int64_t)(wanted))
 
-/* Notes the first word, and writes another. */
+/* The first word is what was written last; writes another. */
 static void touch(struct diary *diary, const gpub_lease *held, uint64_t value)
 {
 	uint64_t seen = 0;
 
 	EXPECT(peek(held->ptr, &seen), 0);
-	note(diary, seen);
-	note(diary, held->size);
+	EXPECT(seen, diary->word);
+	EXPECT(held->size, diary->size);
 	EXPECT(poke(held->ptr, value), 0);
+	diary->word = value;
 }
 
 static void acquire_and_return(struct diary *diary, const char *name, unsigned round)
@@ -147,7 +145,7 @@ static void use_timeline(struct diary *diary, const char *name, unsigned round)
 	EXPECT(gpub_signal_on(&held, round + 1, work), 0);
 	EXPECT(gpub_wait_on(&held, round + 1, work), 0);
 	EXPECT(gpub_timeline_wait(&held, round + 1, 5000, &reached), 0);
-	note(diary, reached);
+	EXPECT(reached, round + 1);
 	EXPECT(gpub_return_on(&held, work), 0);
 }
 
@@ -158,7 +156,7 @@ static void use_ticket(struct diary *diary, const char *name)
 
 	EXPECT(gpub_ticket_issue(client, name, GPUB_READ, NULL, text), 0);
 	EXPECT(gpub_redeem(client, text, &held), 0);
-	note(diary, held.size);
+	EXPECT(held.size, diary->size);
 	EXPECT(gpub_return(&held), 0);
 	EXPECT(gpub_redeem(client, text, &held), -EKEYREJECTED);
 }
@@ -167,7 +165,8 @@ static int each(const gpub_info *info, void *context)
 {
 	struct diary *diary = context;
 
-	note(diary, info->size);
+	EXPECT(info->size, diary->size);
+	diary->listed++;
 	return 0;
 }
 
@@ -178,11 +177,13 @@ static void ask_about(struct diary *diary, const char *name)
 	gpub_lease held;
 
 	EXPECT(gpub_stat(client, name, &info), 0);
-	note(diary, info.size);
+	EXPECT(info.size, diary->size);
 	EXPECT(gpub_wait_newer(client, name, 0, 0, &info), 0);
 	EXPECT(gpub_chmod(client, name, 0600), 0);
 	snprintf(pattern, sizeof pattern, "%.6s*", name);
+	diary->listed = 0;
 	EXPECT(gpub_list(client, pattern, each, diary), 0);
+	EXPECT(diary->listed, 2);
 	EXPECT(gpub_acquire(client, "absent", GPUB_READ, 0, &held), -ENOENT);
 	EXPECT(gpub_acquire(client, "absent", GPUB_READ, 2, &held), -ETIMEDOUT);
 	EXPECT(gpub_unlink(client, "absent"), -ENOENT);
@@ -194,9 +195,11 @@ static void grow(struct diary *diary, const char *name, unsigned round)
 	gpub_lease held;
 
 	EXPECT(gpub_resize(client, name, 4 * MIB, 5000), 0);
+	diary->size = 4 * MIB;
 	EXPECT(gpub_acquire(client, name, GPUB_READ | GPUB_WRITE, 0, &held), 0);
 	touch(diary, &held, round + 3);
 	EXPECT(gpub_resize(client, name, 6 * MIB, 5000), 0);
+	diary->size = 6 * MIB;
 	EXPECT(gpub_return(&held), 0);
 	acquire_and_return(diary, name, round);
 }
@@ -219,6 +222,8 @@ static void buffer_life(struct diary *diary, const char *name, const char *other
 	spec.size = grows ? 2 * MIB : round % 5 ? 4096u << round % 5 : 3 * MIB;
 	spec.reserve = grows ? 8 * MIB : 0;
 	spec.flags = (round % 2 ? 0 : GPUB_TIMELINE) | (round % 3 || grows ? 0 : GPUB_DEDICATED);
+	diary->word = 0;
+	diary->size = spec.size;
 	EXPECT(gpub_create(client, name, &spec), 0);
 	EXPECT(gpub_create(client, name, &spec), -EEXIST);
 	spec.reserve = 0;

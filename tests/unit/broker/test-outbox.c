@@ -299,6 +299,42 @@ static void invariant_5_a_page_and_a_pidfd_need_a_descriptor(void **state)
 	bury(&peer);
 }
 
+/* Reads all that has come, while the broker does nothing. Returns the number of the last request that is answered. */
+static uint64_t read_all(int sock)
+{
+	struct wire_message message;
+	struct socket_extra extra;
+	uint64_t last = 0;
+
+	while (!socket_receive(sock, &message, &extra, true, MSG_DONTWAIT))
+		last = message.request;
+	return last;
+}
+
+/*
+ * The last answers of an outbox that waits for room may be of this pass, and what they tell of not published yet: an
+ * event that the socket has room sends nothing, and the pass ends with a publication.
+ */
+static void invariant_12_what_waits_for_room_is_sent_after_it_is_published(void **state)
+{
+	struct peer peer = join();
+	struct session *session = session_of(&peer);
+
+	(void)state;
+	while (!session->outbox.blocked) {
+		session_done(session, 1, -1);
+		run_pass();
+	}
+	session_done(session, 77, -1);
+	assert_int_equal(read_all(peer.sock), 1);
+	event_base_loop(broker.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	assert_int_equal(read_all(peer.sock), 0);
+	run_pass();
+	assert_int_equal(read_all(peer.sock), 77);
+	expect_served(&peer);
+	part(&peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +345,7 @@ int main(void)
 		ON(invariant_5_what_waits_is_charged_to_its_user_and_refunded_once),
 		ON(invariant_5_descriptors_that_wait_are_charged_to_their_user),
 		ON(test_an_acquire_that_was_checked_is_sent),
+		ON(invariant_12_what_waits_for_room_is_sent_after_it_is_published),
 		ON(invariant_5_a_page_and_a_pidfd_need_a_descriptor),
 	};
 
