@@ -7,8 +7,8 @@
  * memory may be among it, so no loop makes the last close: a thread closes here when the keeper has closed. Descriptors
  * of other kinds than the first four of enum kept_kind stay in the table. Owns what it remembers, not the table.
  *
- * The order is: note_begin(), keep_begin(), load_ledger() with inherited_descriptors(), inherited_loaded(), the first
- * commit, and when the new ledger counts, inherited_close().
+ * The order is: note_go_on(), keep_begin(), load_ledger() with inherited_descriptors(), inherited_loaded(),
+ * note_loaded(), and inherited_close().
  */
 #ifndef GPUB_INHERITED_H
 #define GPUB_INHERITED_H

@@ -126,15 +126,10 @@ static int make_room(void *context, uint32_t slots)
 	return error ? error : ledger_reserve(&note->ledger, NOTE_SLOTS + slots);
 }
 
-int note_begin(struct broker *broker, struct note *note)
+static void begin(struct broker *broker, struct note *note)
 {
 	struct tracking *tracking = broker->tracking;
-	int error;
 
-	memset(note, 0, sizeof *note);
-	error = ledger_create(&note->ledger, NOTE_SLOTS + tracking->room);
-	if (error)
-		return error;
 	tracking->reserve = make_room;
 	tracking->context = broker;
 	broker->note = note;
@@ -143,6 +138,33 @@ int note_begin(struct broker *broker, struct note *note)
 	broker->sessions->pendings.tracking = tracking;
 	for (uint32_t slot = 0; slot < tracking->slots; slot++)
 		tracking_put(tracking, SINK_LEDGER, slot);
+}
+
+int note_begin(struct broker *broker, struct note *note)
+{
+	int error;
+
+	memset(note, 0, sizeof *note);
+	error = ledger_create(&note->ledger, NOTE_SLOTS + broker->tracking->room);
+	if (!error)
+		begin(broker, note);
+	return error;
+}
+
+int note_go_on(struct broker *broker, struct note *note, int fd)
+{
+	int error;
+
+	memset(note, 0, sizeof *note);
+	error = ledger_go_on(&note->ledger, fd);
+	if (!error)
+		error = ledger_reserve(&note->ledger, NOTE_SLOTS + broker->tracking->room);
+	if (error) {
+		ledger_destroy(&note->ledger);
+		return error;
+	}
+	note->loading = true;
+	begin(broker, note);
 	return 0;
 }
 
@@ -175,6 +197,13 @@ static void put_changed(struct ledger *ledger, struct tracking *tracking)
 	}
 }
 
+/* Frees the slots that no object has had in this broker. */
+static void free_others(struct ledger *ledger, const struct tracking *tracking)
+{
+	for (uint32_t slot = NOTE_SLOTS + tracking->slots; slot < ledger->slots; slot++)
+		ledger_free(ledger, slot);
+}
+
 static void put_numbers(struct broker *broker, struct note *note)
 {
 	struct numbers_record numbers = { .serial = broker->registry->next_serial,
@@ -184,14 +213,14 @@ static void put_numbers(struct broker *broker, struct note *note)
 					  .order = broker->jobs->numbers,
 					  .addresses = broker->memory->addresses.random };
 
-	if (memcmp(&numbers, &note->numbers, sizeof numbers))
+	if (note->loading || memcmp(&numbers, &note->numbers, sizeof numbers))
 		ledger_put(&note->ledger, NOTE_NUMBERS_SLOT, NOTE_NUMBERS, &numbers, sizeof numbers);
 	note->numbers = numbers;
 }
 
 static void put_counters(struct broker *broker, struct note *note)
 {
-	if (memcmp(&broker->counters, &note->counters, sizeof note->counters))
+	if (note->loading || memcmp(&broker->counters, &note->counters, sizeof note->counters))
 		ledger_put(&note->ledger, NOTE_COUNTERS_SLOT, NOTE_COUNTERS, &broker->counters,
 			   sizeof broker->counters);
 	note->counters = broker->counters;
@@ -201,13 +230,13 @@ static void put_hand(struct broker *broker, struct note *note)
 {
 	const struct hand_record hand = { broker->sessions->hand->number, broker->sessions->done };
 
-	if (memcmp(&hand, &note->hand, sizeof hand))
+	if (note->loading || memcmp(&hand, &note->hand, sizeof hand))
 		ledger_put(&note->ledger, NOTE_HAND_SLOT, NOTE_HAND, &hand, sizeof hand);
 	note->hand = hand;
 }
 
 /* Descriptors are kept before the commit that implies them, and dropped after the one that implies them no more. */
-void note_commit(struct broker *broker, struct note *note)
+static void commit(struct broker *broker, struct note *note)
 {
 	if (note->keep)
 		keep_put(note->keep);
@@ -215,7 +244,41 @@ void note_commit(struct broker *broker, struct note *note)
 	put_hand(broker, note);
 	put_changed(&note->ledger, broker->tracking);
 	put_counters(broker, note);
+	if (note->loading)
+		free_others(&note->ledger, broker->tracking);
 	ledger_commit(&note->ledger);
 	if (note->keep)
 		keep_drop(note->keep);
+}
+
+void note_commit(struct broker *broker, struct note *note)
+{
+	if (!note->loading)
+		commit(broker, note);
+}
+
+static int replace_ledger(struct broker *broker, struct note *note)
+{
+	struct ledger last = note->ledger;
+	int error = ledger_create(&note->ledger, last.slots);
+
+	if (error) {
+		note->ledger = last;
+		return error;
+	}
+	broker->sessions->hand = ledger_hand(&note->ledger);
+	memcpy(broker->sessions->hand, ledger_hand(&last), LEDGER_HAND);
+	ledger_destroy(&last);
+	return 0;
+}
+
+int note_loaded(struct broker *broker, struct note *note, bool anew)
+{
+	int error = anew ? replace_ledger(broker, note) : 0;
+
+	if (error)
+		return error;
+	commit(broker, note);
+	note->loading = false;
+	return 0;
 }

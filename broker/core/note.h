@@ -8,6 +8,7 @@
 #ifndef GPUB_NOTE_H
 #define GPUB_NOTE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ struct note {
 	struct numbers_record numbers;  /* as last written */
 	struct counters       counters; /* as last written */
 	struct hand_record    hand;     /* as last written */
+	bool                  loading;  /* nothing is noted until note_loaded() */
 };
 
 /*
@@ -51,10 +53,26 @@ struct note {
  */
 int note_begin(struct broker *broker, struct note *note);
 
+/*
+ * As note_begin(), but goes on with the ledger `fd` of the broker before this one, which keeps what it has until
+ * note_loaded(). fd stays the caller's. New memory for all records takes a third of a pause
+ * (bench/README.md, "What survival costs").
+ */
+int note_go_on(struct broker *broker, struct note *note, int fd);
+
+/*
+ * Notes all objects, after those of that ledger were loaded, in one commit. anew: in an empty ledger, because the other
+ * one is damaged. Returns 0, or a negative errno with the error message set, and then nothing is noted.
+ */
+int note_loaded(struct broker *broker, struct note *note, bool anew);
+
 /* Does nothing if note_begin() was not called. */
 void note_end(struct broker *broker, struct note *note);
 
-/* Commits all changes since the last call. Does nothing if there are none. Cannot fail. */
+/*
+ * Commits all changes since the last call. Does nothing if there are none, or while another broker's ledger is loaded.
+ * Cannot fail.
+ */
 void note_commit(struct broker *broker, struct note *note);
 
 /* Bytes of the records of a type; 0: there is none. */

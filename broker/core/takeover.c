@@ -156,25 +156,11 @@ int takeover_devices(struct broker *broker, const struct owner_setup *setup)
 
 /* ---- the ledger ---- */
 
-/* Loads what the broker before this one has noted. */
-static int load(struct broker *broker, struct loaded *loaded)
+/* Begins to note what this broker does: in the ledger of the broker before this one (-1: none), or in one of its own. */
+static int note(struct broker *broker, int ledger)
 {
 	struct takeover *takeover = broker->takeover;
-	struct kept_descriptors kept = inherited_descriptors(&takeover->inherited);
-	int ledger = takeover_take(broker, KEPT_LEDGER), error;
-
-	error = load_ledger(broker, ledger, &kept, loaded);
-	close(ledger);
-	inherited_loaded(&takeover->inherited, &takeover->keep);
-	takeover->objects = loaded->objects;
-	CRASH_POINT(takeover_loaded);
-	return error;
-}
-
-static int note(struct broker *broker)
-{
-	struct takeover *takeover = broker->takeover;
-	int error = note_begin(broker, &takeover->note);
+	int error = ledger < 0 ? note_begin(broker, &takeover->note) : note_go_on(broker, &takeover->note, ledger);
 
 	if (error)
 		return error;
@@ -190,16 +176,44 @@ static int note(struct broker *broker)
 static int hand_over(struct broker *broker)
 {
 	struct takeover *takeover = broker->takeover;
-	int error;
 
-	takeover_note(broker);
-	if (takeover->goes_on)
-		CRASH_POINT(takeover_noted);
 	takeover_put(broker, KEPT_LEDGER, ledger_fd(&takeover->note.ledger));
-	error = line_flush_wait(&takeover->line);
-	if (takeover->goes_on)
-		CRASH_POINT(takeover_counts);
+	return line_flush_wait(&takeover->line);
+}
+
+/* Loads what the broker before this one has noted, and notes what came of it. A damaged ledger is replaced. */
+static int load(struct broker *broker, int ledger)
+{
+	struct takeover *takeover = broker->takeover;
+	struct kept_descriptors kept = inherited_descriptors(&takeover->inherited);
+	struct loaded loaded = { 0 };
+	int error = load_ledger(broker, ledger, &kept, &loaded);
+
+	inherited_loaded(&takeover->inherited, &takeover->keep);
+	takeover->objects = loaded.objects;
+	CRASH_POINT(takeover_loaded);
+	if (!error)
+		error = note_loaded(broker, &takeover->note, loaded.damaged);
+	CRASH_POINT(takeover_noted);
+	if (!error && loaded.damaged)
+		error = hand_over(broker);
+	CRASH_POINT(takeover_counts);
 	inherited_close(&takeover->inherited, &takeover->keep);
+	return error;
+}
+
+/* Goes on with the objects of the broker before this one, or begins without any. */
+static int note_and_load(struct broker *broker)
+{
+	int ledger = takeover_take(broker, KEPT_LEDGER), error = note(broker, ledger);
+
+	if (ledger < 0) {
+		takeover_note(broker);
+		return error ? error : hand_over(broker);
+	}
+	if (!error)
+		error = load(broker, ledger);
+	close(ledger);
 	return error;
 }
 
@@ -245,18 +259,11 @@ static bool has_crashed(enum policy_how how)
 int takeover_go_on(struct broker *broker)
 {
 	struct takeover *takeover = broker->takeover;
-	struct loaded loaded = { 0 };
 	int error;
 
 	if (!takeover->from)
 		return 0;
-	error = note(broker);
-	if (error)
-		return error;
-	if (takeover->goes_on)
-		error = load(broker, &loaded);
-	if (!error)
-		error = hand_over(broker);
+	error = note_and_load(broker);
 	if (!error && takeover->goes_on)
 		error = load_resume(broker, has_crashed(takeover->from->last));
 	if (!error)

@@ -107,7 +107,50 @@ static uint64_t record_checksum(const struct ledger_head *head, const uint8_t *b
 	return checksum(bytes + sizeof head->checksum, used_of(head) - sizeof head->checksum);
 }
 
+static bool header_is_good(const struct header *header)
+{
+	return header->checksum == checksum(&header->magic, HEADER_SEALED) && header->magic == MAGIC &&
+	       header->format == FORMAT && header->version == LEDGER_VERSION && header->places == PLACES &&
+	       header->commit == commit_word(header->commit >> 16);
+}
+
+/* Maps the memory of a ledger. Returns MAP_FAILED with *error, and with the error message set. */
+static void *map_all(int fd, int protection, int flags, size_t *size, int *error)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+	void *base;
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) || st.st_size < PLACES) {
+		*error = error_set(-EBADMSG, "this is no broker's ledger");
+		return MAP_FAILED;
+	}
+	*size = (size_t)st.st_size;
+	base = mmap(NULL, *size, protection, flags | MAP_POPULATE, fd, 0);
+	if (base == MAP_FAILED) {
+		*error = error_set(-errno, "the broker's ledger cannot be mapped: %m");
+	} else if (!header_is_good(base)) {
+		munmap(base, *size);
+		base = MAP_FAILED;
+		*error = error_set(-EBADMSG, "the broker's ledger has a bad header");
+	}
+	return base;
+}
+
+static bool version_is_good(const uint8_t *bytes, uint32_t slot)
+{
+	struct ledger_head head = head_of(bytes);
+
+	return head.slot == slot && head.type < LEDGER_TYPES && head.size <= LEDGER_RECORD_MAX &&
+	       head.checksum == record_checksum(&head, bytes);
+}
+
 /* ---- the writer ---- */
+
+static struct header *header_of(const struct ledger *ledger)
+{
+	return (struct header *)ledger->base;
+}
 
 static int extend(struct ledger *ledger, uint32_t slots)
 {
@@ -165,6 +208,47 @@ int ledger_create(struct ledger *ledger, uint32_t slots)
 	return 0;
 }
 
+/* Clears the version that the former writer was changing when it ended: it is of no commit, and may be anything. */
+static void clear_half_written(struct ledger *ledger)
+{
+	const struct ledger_head none = { 0 };
+	uint64_t slot = header_of(ledger)->writing - 1, no_slot = 0;
+
+	for (unsigned which = 0; which < 2 && slot < ledger->slots; which++) {
+		uint8_t *version = version_at(ledger->base, (uint32_t)slot, which);
+
+		if (!version_is_good(version, (uint32_t)slot))
+			LEDGER_STORE(version, &none, sizeof none);
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	LEDGER_STORE(&header_of(ledger)->writing, &no_slot, sizeof no_slot);
+}
+
+/*
+ * The next commit has the number of the one that was not made, so that next_version() returns what was put for that one
+ * and has it overwritten.
+ */
+int ledger_go_on(struct ledger *ledger, int fd)
+{
+	int error;
+	void *base;
+
+	*ledger = (struct ledger){ 0 };
+	base = map_all(fd, PROT_READ | PROT_WRITE, MAP_SHARED, &ledger->size, &error);
+	if (base == MAP_FAILED)
+		return error;
+	ledger->base = base;
+	ledger->slots = (uint32_t)((ledger->size - PLACES) / SLOT);
+	ledger->commit = header_of(ledger)->commit >> 16;
+	ledger->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	error = ledger->fd < 0 ? error_set(-errno, "the broker's ledger cannot be kept: %m") : map_hand(ledger);
+	if (error)
+		ledger_destroy(ledger);
+	else
+		clear_half_written(ledger);
+	return error;
+}
+
 void ledger_destroy(struct ledger *ledger)
 {
 	if (ledger->hand)
@@ -188,11 +272,6 @@ int ledger_reserve(struct ledger *ledger, uint32_t slots)
 	if (slots <= ledger->slots)
 		return 0;
 	return extend(ledger, slots > doubled ? slots : doubled);
-}
-
-static struct header *header_of(const struct ledger *ledger)
-{
-	return (struct header *)ledger->base;
 }
 
 /* The version that the next commit changes: the one that is of it already, or the older one. */
@@ -272,43 +351,23 @@ const void *ledger_view_hand(const struct ledger_view *view)
 	return view->base + PAGE;
 }
 
-static bool header_is_good(const struct header *header)
-{
-	return header->checksum == checksum(&header->magic, HEADER_SEALED) && header->magic == MAGIC &&
-	       header->format == FORMAT && header->version == LEDGER_VERSION && header->places == PLACES &&
-	       header->commit == commit_word(header->commit >> 16);
-}
-
-static int view_check(struct ledger_view *view)
-{
-	const struct header *header = (const struct header *)view->base;
-
-	if (!header_is_good(header))
-		return error_set(-EBADMSG, "the broker's ledger has a bad header");
-	view->slots = (uint32_t)((view->size - PLACES) / SLOT);
-	view->commit = header->commit >> 16;
-	view->writing = (uint32_t)header->writing;
-	return 0;
-}
-
 int ledger_open(struct ledger_view *view, int fd)
 {
-	int seals = fcntl(fd, F_GET_SEALS), error;
-	struct stat st;
-	void *base;
+	const struct header *header;
+	size_t size;
+	int error;
+	void *base = map_all(fd, PROT_READ, MAP_PRIVATE, &size, &error);
 
 	*view = (struct ledger_view){ 0 };
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) || st.st_size < PLACES)
-		return error_set(-EBADMSG, "this is no broker's ledger");
-	base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
 	if (base == MAP_FAILED)
-		return error_set(-errno, "the broker's ledger cannot be mapped: %m");
-	view->base = base;
-	view->size = (size_t)st.st_size;
-	error = view_check(view);
-	if (error)
-		ledger_close(view);
-	return error;
+		return error;
+	header = base;
+	*view = (struct ledger_view){ .base = base,
+				      .size = size,
+				      .slots = (uint32_t)((size - PLACES) / SLOT),
+				      .commit = header->commit >> 16,
+				      .writing = (uint32_t)header->writing };
+	return 0;
 }
 
 void ledger_close(struct ledger_view *view)
@@ -316,14 +375,6 @@ void ledger_close(struct ledger_view *view)
 	if (view->base)
 		munmap((void *)(uintptr_t)view->base, view->size);
 	*view = (struct ledger_view){ 0 };
-}
-
-static bool version_is_good(const uint8_t *bytes, uint32_t slot)
-{
-	struct ledger_head head = head_of(bytes);
-
-	return head.slot == slot && head.type < LEDGER_TYPES && head.size <= LEDGER_RECORD_MAX &&
-	       head.checksum == record_checksum(&head, bytes);
 }
 
 static bool is_empty(const uint8_t *bytes)

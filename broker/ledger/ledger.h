@@ -8,9 +8,9 @@
  * version; the commit itself is one store of its number. A reader takes the newest version of each slot that is
  * committed.
  *
- * The memory is a memfd of whoever keeps it (ledger_fd); only the broker that made it writes it, and its successor
- * reads it and writes one of its own. It can grow and never shrinks, so no reader's mapping loses a page. Owns the
- * memfd and its mapping. Knows no record's contents. Not thread-safe.
+ * The memory is a memfd of whoever keeps it (ledger_fd); one broker at a time writes it. A successor reads it, and then
+ * goes on with it or makes one of its own. It can grow and never shrinks, so no reader's mapping loses a page. Owns a
+ * descriptor of the memfd and its mapping. Knows no record's contents. Not thread-safe.
  */
 #ifndef GPUB_LEDGER_H
 #define GPUB_LEDGER_H
@@ -45,6 +45,13 @@ struct ledger {
 
 /* Makes a ledger with room for so many records. Returns 0, or a negative errno with the error message set. */
 int ledger_create(struct ledger *ledger, uint32_t slots);
+
+/*
+ * Becomes the writer of a ledger whose writer has ended. fd stays the caller's. The ledger has the records that the
+ * last commit left, which ledger_open() reads, until the next one. Before that one the caller puts or frees each slot,
+ * because some may have what that writer put and did not commit. Returns 0, or a negative errno as ledger_open() does.
+ */
+int ledger_go_on(struct ledger *ledger, int fd);
 
 /* Does nothing if the ledger was not created: all zeros. */
 void ledger_destroy(struct ledger *ledger);

@@ -193,23 +193,30 @@ struct peer join_as_charged(uid_t uid)
 
 /* ---- the living broker's ledger ---- */
 
-static void copy_ledger(void)
+/* Returns a copy of the living broker's ledger, as it would be if that one were killed now. */
+static int ledger_copied(void)
 {
+	int copy = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct stat st;
 	void *bytes;
 
+	assert_int_equal(fstat(ledger_fd(&note.ledger), &st), 0);
+	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, ledger_fd(&note.ledger), 0);
+	assert_true(bytes != MAP_FAILED);
+	assert_int_equal(write(copy, bytes, (size_t)st.st_size), st.st_size);
+	munmap(bytes, (size_t)st.st_size);
+	assert_int_equal(fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
+	return copy;
+}
+
+static void copy_ledger(void)
+{
 	if (!is_armed)
 		return;
 	is_armed = false;
 	hand_at_copy = broker.sessions->hand->number;
 	inherit_all(&kept_at_copy);
-	copied = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	assert_int_equal(fstat(ledger_fd(&note.ledger), &st), 0);
-	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, ledger_fd(&note.ledger), 0);
-	assert_true(bytes != MAP_FAILED);
-	assert_int_equal(write(copied, bytes, (size_t)st.st_size), st.st_size);
-	munmap(bytes, (size_t)st.st_size);
-	assert_int_equal(fcntl(copied, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
+	copied = ledger_copied();
 }
 
 void successor_kill_at(enum successor_moment at)
@@ -504,8 +511,8 @@ static char *ledger_text(const struct note *of)
 	return text_take();
 }
 
-/* What the broker notes when it notes all that it has. */
-static char *noted_anew(struct broker *of)
+/* What the broker notes when it notes all that it has: in a new ledger, or in that one, which has other records. */
+static char *noted_anew(struct broker *of, int ledger)
 {
 	static struct note anew;
 	struct broker before = *of;
@@ -513,8 +520,17 @@ static char *noted_anew(struct broker *of)
 	int (*reserve)(void *, uint32_t) = of->tracking->reserve;
 	char *text;
 
-	assert_int_equal(note_begin(of, &anew), 0);
-	note_commit(of, &anew);
+	if (ledger < 0) {
+		assert_int_equal(note_begin(of, &anew), 0);
+		note_commit(of, &anew);
+	} else {
+		assert_int_equal(note_go_on(of, &anew, ledger), 0);
+		of->counters.sessions_cut++;
+		note_commit(of, &anew);
+		of->counters.sessions_cut--;
+		expect_same("a ledger before it is loaded, and the last one,", ledger_text(&anew), ledger_text(&note));
+		assert_int_equal(note_loaded(of, &anew, false), 0);
+	}
 	text = ledger_text(&anew);
 	note_end(of, &anew);
 	of->note = before.note;
@@ -549,9 +565,10 @@ void expect_same(const char *what, char *one, char *other)
 void expect_equal_successor(void)
 {
 	struct loaded loaded;
+	int copy;
 
 	broker_publish(&broker);
-	expect_same("the ledger and the living broker", ledger_text(&note), noted_anew(&broker));
+	expect_same("the ledger and the living broker", ledger_text(&note), noted_anew(&broker, -1));
 	assert_int_equal(successor_load(ledger_fd(&note.ledger), &loaded), 0);
 	if (loaded.damaged)
 		print_message("%u records are damaged: %s\n", loaded.damaged, error_text());
@@ -559,6 +576,8 @@ void expect_equal_successor(void)
 	assert_int_equal(loaded.left_out, 0);
 	assert_int_equal(kept_count(&table), 0); /* nothing is kept that no record names */
 	expect_same("the living broker and its successor", broker_text(&broker), broker_text(&successor));
-	expect_same("the ledger and that of a successor", ledger_text(&note), noted_anew(&successor));
+	copy = ledger_copied();
+	expect_same("the ledger and that of a successor", ledger_text(&note), noted_anew(&successor, copy));
+	close(copy);
 	successor_end();
 }

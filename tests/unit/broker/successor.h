@@ -70,7 +70,7 @@ void expect_same(const char *what, char *one, char *other);
 
 /*
  * Fails unless the ledger has what the living broker has, the successor that loads it is its equal, and notes the same
- * in a ledger of its own.
+ * when it goes on with it.
  */
 void expect_equal_successor(void);
 

@@ -241,6 +241,79 @@ static void test_a_large_commit_is_whole_or_nothing(void **state)
 	assert_true(was_whole);
 }
 
+/* ---- the next writer ---- */
+
+/* Puts what was found into other slots, and frees the others, as the next writer does. */
+static void go_on_shifted(struct ledger *next)
+{
+	assert_int_equal(ledger_go_on(next, ledger_fd(&ledger)), 0);
+	for (uint32_t i = 0; i < next->slots; i++) {
+		const struct content *content = &found[(i + 7) % SLOTS];
+
+		if (i < SLOTS && content->type)
+			ledger_put(next, i, content->type, content->bytes, content->size);
+		else
+			ledger_free(next, i);
+	}
+	ledger_commit(next);
+}
+
+/* Returns whether the writer was killed in front of that store. */
+static bool go_on_cut(long after)
+{
+	struct ledger next = { 0 }, *volatile to = &next;
+	bool was_killed = setjmp(killed);
+
+	if (!was_killed) {
+		stores_left = after;
+		go_on_shifted(to);
+	}
+	stores_left = -1;
+	ledger_destroy(to);
+	return was_killed;
+}
+
+/* `found` as go_on_shifted() leaves it. */
+static bool is_shifted(const struct content *before)
+{
+	for (uint32_t i = 0; i < SLOTS; i++)
+		if (memcmp(&found[i], &before[(i + 7) % SLOTS], sizeof found[i]))
+			return false;
+	return true;
+}
+
+/*
+ * Whatever the last writer put and did not commit, and wherever the next ones are killed: what the last commit left is
+ * there until the next commit, which is whole.
+ */
+static void test_the_next_writer_goes_on_from_the_last_commit(void **state)
+{
+	static struct content before[SLOTS];
+	bool was_killed = true;
+	volatile long cut = 0;
+
+	(void)state;
+	for (; was_killed; cut += 3) {
+		volatile long step = 1;
+
+		ledger_destroy(&ledger);
+		assert_int_equal(setup(NULL), 0);
+		for (uint32_t i = 0; i < SLOTS; i++)
+			put(i, 1, 100, (uint8_t)i);
+		ledger_commit(&ledger);
+
+		was_killed = commit_cut(cut);
+		assert_int_equal(read_all(), 0);
+		memcpy(before, found, sizeof before);
+		for (volatile long at = 0; go_on_cut(at); at += step, step += 13) {
+			assert_int_equal(read_all(), 0);
+			assert_true(has(before));
+		}
+		assert_int_equal(read_all(), 0);
+		assert_true(is_shifted(before));
+	}
+}
+
 /* As a reader that is killed in the middle leaves it to the next: it changes nothing. */
 static void test_a_reader_changes_nothing(void **state)
 {
@@ -375,6 +448,7 @@ int main(void)
 		WITH_LEDGER(test_nothing_is_found_before_its_commit),
 		WITH_LEDGER(test_a_commit_that_is_cut_is_whole_or_nothing),
 		WITH_LEDGER(test_a_large_commit_is_whole_or_nothing),
+		WITH_LEDGER(test_the_next_writer_goes_on_from_the_last_commit),
 		WITH_LEDGER(test_a_reader_changes_nothing),
 		WITH_LEDGER(test_damage_is_told_and_costs_one_record),
 		WITH_LEDGER(test_an_older_version_does_not_stand_in_for_a_damaged_one),
