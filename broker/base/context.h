@@ -86,6 +86,8 @@ struct broker {
 	uint64_t             received;
 	/* makes all changes visible: in the status file, the board, to the owner. NULL: nobody sees them */
 	void (*publish)(struct broker *broker);
+	/* makes all changes visible to the next broker alone, in the ledger. NULL: there is none */
+	void (*commit)(struct broker *broker);
 	/* snapshot_begin(): sends the session what its user may see of the broker */
 	int (*snapshot)(struct session *session, uint64_t request);
 };
@@ -94,6 +96,13 @@ struct broker {
 static inline void broker_changed(struct broker *broker)
 {
 	broker->changed = broker->unpublished = true;
+}
+
+/* Notes all changes for the next broker. Called before the packet that made them leaves the hand. */
+static inline void broker_commit(struct broker *broker)
+{
+	if (broker->commit)
+		broker->commit(broker);
 }
 
 /* Makes all changes visible. Called before answers are sent, and before the loop sleeps. */

@@ -70,7 +70,7 @@ static bool slot_new(struct tracking *tracking)
 
 int tracking_reserve(struct tracking *tracking, unsigned count)
 {
-	while (tracking && tracking->room - tracking->slots < count)
+	while (tracking && tracking->room - tracking->slots < count + tracking->promised)
 		if (!room_double(tracking))
 			return error_set(-ENOMEM, "the broker is out of memory");
 	return 0;
@@ -98,10 +98,29 @@ void tracking_put(struct tracking *tracking, enum tracking_sink sink, uint32_t s
 	changes->slot[changes->count++] = slot;
 }
 
-static void put_in_all(struct tracking *tracking, uint32_t slot)
+#define STATUS (1u << SINK_STATUS)
+#define LEDGER (1u << SINK_LEDGER)
+
+/* Which of the two have objects of a type. */
+static const uint8_t sinks_of[TRACKED_TYPES] = {
+	[TRACKED_DEVICE] = STATUS,	 [TRACKED_USER] = STATUS,	  [TRACKED_SESSION] = STATUS | LEDGER,
+	[TRACKED_BUFFER] = STATUS | LEDGER, [TRACKED_MAPPING] = STATUS | LEDGER, [TRACKED_GRANT] = STATUS | LEDGER,
+	[TRACKED_TIMELINE] = STATUS | LEDGER, [TRACKED_WAIT] = STATUS,	  [TRACKED_REQUEST] = STATUS,
+	[TRACKED_ADDRESS] = STATUS,	 [TRACKED_HISTOGRAM] = STATUS,	  [TRACKED_JOB] = STATUS,
+	[TRACKED_ALLOCATION] = LEDGER,	 [TRACKED_CLEANING] = LEDGER,	  [TRACKED_TICKET] = LEDGER,
+	[TRACKED_PENDING] = LEDGER,	 [TRACKED_OWED] = LEDGER,
+};
+
+/* A slot that had an object of another type before is marked since that one's end where that one was written. */
+static void mark(struct tracking *tracking, const struct tracked *tracked)
 {
-	for (unsigned sink = 0; sink < SINKS; sink++)
-		tracking_put(tracking, sink, slot);
+	unsigned sinks = sinks_of[tracked->type];
+
+	if (sinks & STATUS)
+		tracking_put(tracking, SINK_STATUS, tracked->number - 1);
+	if (sinks & LEDGER)
+		tracking_put(tracking, SINK_LEDGER, tracked->number - 1);
+	tracking->urgent |= sinks & LEDGER && tracked->type != TRACKED_OWED;
 }
 
 uint32_t tracking_take(struct tracking *tracking, enum tracking_sink sink)
@@ -136,13 +155,13 @@ void tracked_begin(struct tracking *tracking, struct tracked *tracked, enum trac
 	tracking->at[slot] = tracked;
 	tracked->number = (slot + 1) & 0xffffff;
 	tracked->type = (uint8_t)type;
-	put_in_all(tracking, slot);
+	mark(tracking, tracked);
 }
 
 void tracked_changed(struct tracking *tracking, const struct tracked *tracked)
 {
 	if (tracked->number)
-		put_in_all(tracking, tracked->number - 1);
+		mark(tracking, tracked);
 }
 
 void tracked_swap(struct tracking *tracking, struct tracked *one, struct tracked *other)
@@ -165,7 +184,7 @@ void tracked_end(struct tracking *tracking, struct tracked *tracked)
 		return;
 	tracking->at[tracked->number - 1] = NULL;
 	tracking->freed[tracking->freed_count++] = tracked->number - 1;
-	put_in_all(tracking, tracked->number - 1);
+	mark(tracking, tracked);
 	memset(tracked, 0, sizeof *tracked);
 	while (tracking->slots && !tracking->at[tracking->slots - 1])
 		tracking->slots--;

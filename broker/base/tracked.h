@@ -30,7 +30,7 @@ enum tracked_type {
 	TRACKED_HISTOGRAM,
 	TRACKED_JOB, /* the launcher's job that the broker belongs to */
 	TRACKED_OWNER, /* the process that owns the device memory; stands behind the address, in no slot of its own */
-	TRACKED_ALLOCATION, /* in the ledger alone, as all that follow */
+	TRACKED_ALLOCATION, /* in the ledger alone, as those that follow */
 	TRACKED_CLEANING,   /* a range of an allocation that is being zeroed for another buffer */
 	TRACKED_TICKET,     /* a ticket that can be redeemed once */
 	TRACKED_PENDING,    /* a request that is accepted and not answered */
@@ -65,6 +65,9 @@ struct tracking {
 	uint32_t         freed_count;
 	uint32_t         room;  /* number of entries that each array has memory for */
 	uint32_t         slots; /* number of slots in use: one more than the index of the last slot with an object */
+	uint32_t         promised; /* number of objects that may still begin, for which slots are reserved */
+	/* an object of the ledger that is no answer has changed since the last commit (core/note.h) */
+	bool             urgent;
 	struct tracking_changes changes[SINKS];
 	/*
 	 * Makes room for the records of so many slots; returns 0 or a negative errno with the error message set. NULL:
@@ -77,8 +80,8 @@ struct tracking {
 void tracking_deinit(struct tracking *tracking);
 
 /*
- * Makes sure that the next `count` calls of tracked_begin() find a slot. Called before an object without a record could
- * do harm. Returns 0, also if tracking is NULL; or -ENOMEM with the error message set.
+ * Makes sure that the next `count` calls of tracked_begin() find a slot, beside those that are promised. Called before
+ * an object without a record could do harm. Returns 0, also if tracking is NULL; or -ENOMEM with the error message set.
  */
 int tracking_reserve(struct tracking *tracking, unsigned count);
 
@@ -93,7 +96,7 @@ int tracking_expect(struct tracking *tracking, uint32_t slots);
  */
 void tracked_begin(struct tracking *tracking, struct tracked *tracked, enum tracked_type type);
 
-/* Marks the object's slot to be written again, because the object has changed. */
+/* Marks the object's slot to be written again by those that have objects of its type, because the object has changed. */
 void tracked_changed(struct tracking *tracking, const struct tracked *tracked);
 
 /* Frees the slot of an object that is about to be freed, and marks the slot to be written as free. */

@@ -590,6 +590,7 @@ int broker_init(struct broker *broker, struct core *core, const struct broker_co
 	broker->several_users = config->several_users;
 	broker->base = base;
 	broker->publish = publish;
+	broker->commit = takeover_note;
 	broker->snapshot = snapshot_begin;
 	tables_init();
 	if (config->keeper && config->keeper->number > 1)

@@ -109,12 +109,22 @@ static void drop_later(struct keep *keep, uint64_t key)
 	keep->drops[keep->count++] = key;
 }
 
+/* Whether records of the object's type may imply descriptors. */
+static bool may_imply(const struct tracked *tracked)
+{
+	return tracked && (tracked->type == TRACKED_SESSION || tracked->type == TRACKED_ALLOCATION ||
+			   tracked->type == TRACKED_TIMELINE);
+}
+
 static void slot_changed(struct keep *keep, uint32_t number)
 {
-	const struct tracking *tracking = keep->broker->tracking;
-	struct wanted wanted = wanted_of(tracking->at[number]);
+	const struct tracked *tracked = keep->broker->tracking->at[number];
 	struct keep_slot *slot = &keep->slot[number];
+	struct wanted wanted;
 
+	if (!slot->key[0] && !slot->key[1] && !may_imply(tracked))
+		return;
+	wanted = wanted_of(tracked);
 	for (unsigned i = 0; i < KEEP_OF_SLOT; i++)
 		if (slot->key[i] && !has(wanted.key, slot->key[i]))
 			drop_later(keep, slot->key[i]);

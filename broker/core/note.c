@@ -13,6 +13,7 @@
 #include "broker/registry/timeline.h"
 #include "broker/request/delegation.h"
 #include "broker/request/reclaim.h"
+#include "broker/session/discard.h"
 #include "broker/session/outbox.h"
 #include "broker/session/restore.h"
 #include "broker/session/session.h"
@@ -126,6 +127,12 @@ static int make_room(void *context, uint32_t slots)
 	return error ? error : ledger_reserve(&note->ledger, NOTE_SLOTS + slots);
 }
 
+static void mark_all(struct tracking *tracking)
+{
+	for (uint32_t slot = 0; slot < tracking->slots; slot++)
+		tracking_put(tracking, SINK_LEDGER, slot);
+}
+
 static void begin(struct broker *broker, struct note *note)
 {
 	struct tracking *tracking = broker->tracking;
@@ -136,8 +143,7 @@ static void begin(struct broker *broker, struct note *note)
 	broker->notes = true;
 	broker->sessions->hand = ledger_hand(&note->ledger);
 	broker->sessions->pendings.tracking = tracking;
-	for (uint32_t slot = 0; slot < tracking->slots; slot++)
-		tracking_put(tracking, SINK_LEDGER, slot);
+	mark_all(tracking);
 }
 
 int note_begin(struct broker *broker, struct note *note)
@@ -204,14 +210,19 @@ static void free_others(struct ledger *ledger, const struct tracking *tracking)
 		ledger_free(ledger, slot);
 }
 
+static struct numbers_record numbers_of(const struct broker *broker)
+{
+	return (struct numbers_record){ .serial = broker->registry->next_serial,
+					.mapping = broker->registry->next_mapping,
+					.allocation = broker->memory->next,
+					.session = broker->sessions->next_id,
+					.order = broker->jobs->numbers,
+					.addresses = broker->memory->addresses.random };
+}
+
 static void put_numbers(struct broker *broker, struct note *note)
 {
-	struct numbers_record numbers = { .serial = broker->registry->next_serial,
-					  .mapping = broker->registry->next_mapping,
-					  .allocation = broker->memory->next,
-					  .session = broker->sessions->next_id,
-					  .order = broker->jobs->numbers,
-					  .addresses = broker->memory->addresses.random };
+	const struct numbers_record numbers = numbers_of(broker);
 
 	if (note->loading || memcmp(&numbers, &note->numbers, sizeof numbers))
 		ledger_put(&note->ledger, NOTE_NUMBERS_SLOT, NOTE_NUMBERS, &numbers, sizeof numbers);
@@ -240,21 +251,37 @@ static void commit(struct broker *broker, struct note *note)
 {
 	if (note->keep)
 		keep_put(note->keep);
+	outboxes_note(&broker->sessions->outboxes);
+	if (note->loading) {
+		mark_all(broker->tracking);
+		free_others(&note->ledger, broker->tracking);
+	}
 	put_numbers(broker, note);
 	put_hand(broker, note);
 	put_changed(&note->ledger, broker->tracking);
 	put_counters(broker, note);
-	if (note->loading)
-		free_others(&note->ledger, broker->tracking);
 	ledger_commit(&note->ledger);
+	broker->tracking->urgent = false;
 	if (note->keep)
 		keep_drop(note->keep);
 }
 
+/* Whether something has changed that the next broker cannot find out by handling the packet in hand again. */
+static bool must_commit(const struct broker *broker, const struct note *note)
+{
+	const struct numbers_record numbers = numbers_of(broker);
+
+	return broker->tracking->urgent || memcmp(&numbers, &note->numbers, sizeof numbers);
+}
+
 void note_commit(struct broker *broker, struct note *note)
 {
-	if (!note->loading)
+	if (note->loading)
+		return;
+	if (must_commit(broker, note))
 		commit(broker, note);
+	else if (note->keep && discard_holds_any(broker->discard))
+		keep_drop(note->keep);
 }
 
 static int replace_ledger(struct broker *broker, struct note *note)

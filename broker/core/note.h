@@ -3,7 +3,12 @@
  * note.h - writes what must survive this broker into its ledger (ledger/ledger.h), object by object.
  *
  * Each object that must survive has a slot (base/tracked.h); its room fills its record. Writes a record only when its
- * object has changed, and counters and next numbers in each commit. Owns the ledger. Never reads it: load.h does.
+ * object has changed, and counters and next numbers when they have. Owns the ledger. Never reads it: load.h does.
+ *
+ * A piece of work that has changed nothing, such as a question or a refusal, is not noted: a next broker handles its
+ * packet, which is in hand, again. So its answer is no reason for a commit, nor is it one that an answer was sent: the
+ * next broker sends that again, and the client drops it. Both come with the next commit. An answer that waits for room
+ * is a reason for one, before the next packet is received (sessions_publish()).
  */
 #ifndef GPUB_NOTE_H
 #define GPUB_NOTE_H
@@ -70,8 +75,8 @@ int note_loaded(struct broker *broker, struct note *note, bool anew);
 void note_end(struct broker *broker, struct note *note);
 
 /*
- * Commits all changes since the last call. Does nothing if there are none, or while another broker's ledger is loaded.
- * Cannot fail.
+ * Commits all changes since the last commit, if there are others than of answers and counters. Does nothing while
+ * another broker's ledger is loaded. Cannot fail.
  */
 void note_commit(struct broker *broker, struct note *note);
 

@@ -21,7 +21,7 @@
 #endif
 
 #define MAGIC   0x72656764656c6267ull
-#define FORMAT  3
+#define FORMAT  4
 #define SEALS   (F_SEAL_SHRINK | F_SEAL_SEAL)
 #define PAGE    4096
 #define PLACES  (PAGE + LEDGER_HAND) /* bytes before the first slot: the header's page and the hand */
@@ -41,32 +41,42 @@ struct header {
 
 static_assert(sizeof(struct ledger_head) % 8 == 0 && LEDGER_VERSION % 8 == 0, "records are of whole words");
 
-#define LANES 4
+/* The sum of the words so far, and the sum of all those sums, which tells where a word stands. */
+struct sum {
+	uint64_t words, places;
+};
 
-static uint64_t mix(uint64_t sum, uint64_t word)
+static struct sum sum_word(struct sum sum, uint64_t word)
 {
-	sum = (sum ^ word) * 0x9e3779b97f4a7c15;
-	return sum << 32 | sum >> 32;
+	sum.words += word;
+	sum.places += sum.words;
+	return sum;
 }
 
-/* Has sums in several lanes, because a processor computes those side by side. Finds damage, and no forgery. */
+/* size: of whole words. */
+static struct sum sum_words(struct sum sum, const uint8_t *bytes, size_t size)
+{
+	for (const uint8_t *end = bytes + size; bytes < end; bytes += sizeof(uint64_t)) {
+		uint64_t word;
+
+		memcpy(&word, bytes, sizeof word);
+		sum = sum_word(sum, word);
+	}
+	return sum;
+}
+
+/* Finds damage, and no forgery. Is not 0. */
+static uint64_t sum_end(struct sum sum)
+{
+	uint64_t mixed = (sum.words ^ sum.places << 32 ^ sum.places >> 32) * 0x9e3779b97f4a7c15;
+
+	mixed = (mixed ^ mixed >> 32 ^ sum.places) * 0x9e3779b97f4a7c15;
+	return mixed ^ mixed >> 32 ? mixed ^ mixed >> 32 : 1;
+}
+
 static uint64_t checksum(const void *bytes, size_t size)
 {
-	uint64_t sum[LANES] = { size, 1, 2, 3 }, word[LANES];
-	size_t at = 0;
-
-	for (; size - at >= sizeof word; at += sizeof word) {
-		memcpy(word, (const uint8_t *)bytes + at, sizeof word);
-		for (unsigned lane = 0; lane < LANES; lane++)
-			sum[lane] = mix(sum[lane], word[lane]);
-	}
-	memset(word, 0, sizeof word);
-	memcpy(word, (const uint8_t *)bytes + at, size - at);
-	for (unsigned lane = 0; lane < LANES; lane++)
-		sum[lane] = mix(sum[lane], word[lane]);
-	for (unsigned lane = 1; lane < LANES; lane++)
-		sum[0] = mix(sum[0], sum[lane]);
-	return sum[0] ? sum[0] : 1;
+	return sum_end(sum_words((struct sum){ 0 }, bytes, size));
 }
 
 /* The number of a commit as the header has it: with a checksum, in one word, because it is one store. */
@@ -95,16 +105,13 @@ static struct ledger_head head_of(const uint8_t *bytes)
 	return head;
 }
 
-/* Bytes of a slot that say something: the head, and the record behind it. */
-static size_t used_of(const struct ledger_head *head)
+/* What the checksum of a record is of: all of its head but the checksum, and the record. */
+static uint64_t checksum_of(const struct ledger_head *head, const void *record)
 {
-	return sizeof *head + head->size;
-}
+	struct sum sum = sum_word((struct sum){ 0 }, head->commit);
 
-/* What the checksum of a record is of: all but the checksum. */
-static uint64_t record_checksum(const struct ledger_head *head, const uint8_t *bytes)
-{
-	return checksum(bytes + sizeof head->checksum, used_of(head) - sizeof head->checksum);
+	sum = sum_word(sum, (uint64_t)head->slot << 32 | (uint32_t)head->type << 16 | head->size);
+	return sum_end(sum_words(sum, record, head->size));
 }
 
 static bool header_is_good(const struct header *header)
@@ -142,7 +149,8 @@ static bool version_is_good(const uint8_t *bytes, uint32_t slot)
 	struct ledger_head head = head_of(bytes);
 
 	return head.slot == slot && head.type < LEDGER_TYPES && head.size <= LEDGER_RECORD_MAX &&
-	       head.checksum == record_checksum(&head, bytes);
+	       head.size % sizeof(uint64_t) == 0 &&
+	       head.checksum == checksum_of(&head, bytes + sizeof head);
 }
 
 /* ---- the writer ---- */
@@ -297,26 +305,38 @@ static uint8_t *last_version(const struct ledger *ledger, uint32_t slot)
 static void write_version(struct ledger *ledger, struct ledger_head head, const void *record)
 {
 	uint64_t writing = head.slot + 1ull, none = 0;
-	uint8_t bytes[LEDGER_VERSION], *version = next_version(ledger, head.slot);
+	uint8_t *version = next_version(ledger, head.slot);
 
 	assert(head.slot < ledger->slots && head.size <= LEDGER_RECORD_MAX && head.type < LEDGER_TYPES);
 	head.commit = ledger->commit + 1;
-	memcpy(bytes, &head, sizeof head);
-	if (head.size)
-		memcpy(bytes + sizeof head, record, head.size);
-	head.checksum = record_checksum(&head, bytes);
-	memcpy(bytes, &head.checksum, sizeof head.checksum);
+	head.checksum = checksum_of(&head, record);
 	LEDGER_STORE(&header_of(ledger)->writing, &writing, sizeof writing);
 	atomic_signal_fence(memory_order_seq_cst);
-	LEDGER_STORE(version, bytes, used_of(&head));
+	LEDGER_STORE(version, &head, sizeof head);
+	if (head.size)
+		LEDGER_STORE(version + sizeof head, record, head.size);
 	atomic_signal_fence(memory_order_seq_cst);
 	LEDGER_STORE(&header_of(ledger)->writing, &none, sizeof none);
 	ledger->changed = true;
 }
 
+/* The record's bytes without the words of zeroes at its end. */
+static size_t without_zeroes(const uint8_t *record, size_t size)
+{
+	uint64_t word;
+
+	for (; size; size -= sizeof word) {
+		memcpy(&word, record + size - sizeof word, sizeof word);
+		if (word)
+			break;
+	}
+	return size;
+}
+
 void ledger_put(struct ledger *ledger, uint32_t slot, uint16_t type, const void *record, size_t size)
 {
-	assert(type && size <= LEDGER_RECORD_MAX);
+	assert(type && size <= LEDGER_RECORD_MAX && size % sizeof(uint64_t) == 0);
+	size = without_zeroes(record, size);
 	write_version(ledger, (struct ledger_head){ .type = type, .size = (uint16_t)size, .slot = slot }, record);
 }
 

@@ -30,7 +30,7 @@ struct ledger_head {
 	uint64_t commit;   /* number of the commit that the version belongs to */
 	uint32_t slot;     /* index of the slot, so that a record at another place is damage */
 	uint16_t type;     /* 0: the slot is free from that commit on */
-	uint16_t size;     /* bytes of the record */
+	uint16_t size;     /* bytes of the record, of whole words of 8 */
 };
 
 struct ledger {
@@ -66,8 +66,9 @@ int ledger_fd(const struct ledger *ledger);
 int ledger_reserve(struct ledger *ledger, uint32_t slots);
 
 /*
- * Changes the record of a slot in the next commit. size: bytes of the record, at most LEDGER_RECORD_MAX; what is put
- * into a slot twice before the commit has the later contents.
+ * Changes the record of a slot in the next commit. size: bytes of the record, of whole words of 8, at most
+ * LEDGER_RECORD_MAX; words of zeroes at the end are not stored. What is put into a slot twice before the commit has the
+ * later contents.
  */
 void ledger_put(struct ledger *ledger, uint32_t slot, uint16_t type, const void *record, size_t size);
 
@@ -117,8 +118,8 @@ uint32_t ledger_each(const struct ledger_view *view, void (*take)(const struct l
 		     void *context);
 
 /*
- * Copies a record into a struct of this program's size: what an older broker's record lacks is zero, and what a newer
- * one's has more is left out.
+ * Copies a record into a struct of this program's size: what the record lacks is zero, as words of zeroes at its end
+ * and members that an older broker did not know, and what a newer one's has more is left out.
  */
 void ledger_copy(const struct ledger_record *record, void *to, size_t size);
 

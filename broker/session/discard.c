@@ -564,6 +564,11 @@ void discard_socket(struct discard *discard, int sock)
 		socket_close(discard, sock);
 }
 
+bool discard_holds_any(const struct discard *discard)
+{
+	return discard->held_count;
+}
+
 void discard_mark(struct discard *discard)
 {
 	discard->marked = discard->held_count;

@@ -94,6 +94,9 @@ void discard_socket(struct discard *discard, int sock);
 /* Begins, or ends, to hold sockets back, until another process has closed its duplicates: the last close is here. */
 void discard_hold(struct discard *discard, bool holds);
 
+/* Whether sockets are held back. */
+bool discard_holds_any(const struct discard *discard);
+
 /* Says that the sockets that wait by now need no more than what that process has been asked by now. */
 void discard_mark(struct discard *discard);
 

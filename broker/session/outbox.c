@@ -27,6 +27,7 @@ struct outgoing {
 	struct wire_message message;
 	int                 fd; /* copy of the descriptor to send; -1: none */
 	bool                leaves; /* it has a descriptor and is counted in box->leaving */
+	bool                promised; /* it is counted in tracking->promised */
 	uint64_t            session, order; /* for its note */
 	struct tracked      tracked;
 	/* charges for the message's memory, and for the copy of the descriptor, while the message waits for room */
@@ -79,8 +80,24 @@ static void outgoing_free(struct outbox *box, struct outgoing *out)
 	outboxes->spares++;
 }
 
+/* Has the ledger keep the room for the message that outbox_send() has reserved. */
+static void promise(struct outbox *box, struct outgoing *out)
+{
+	out->promised = box->owner.tracking;
+	if (out->promised)
+		box->owner.tracking->promised++;
+}
+
+static void promise_end(struct outbox *box, struct outgoing *out)
+{
+	if (out->promised)
+		box->owner.tracking->promised--;
+	out->promised = false;
+}
+
 static void outgoing_done(struct outbox *box, struct outgoing *out)
 {
+	promise_end(box, out);
 	DL_DELETE(box->first, out);
 	box->count--;
 	box->descriptors -= out->fd >= 0;
@@ -242,6 +259,57 @@ static const char *charge_waiting(struct outbox *box, struct outgoing *out)
 	return NULL;
 }
 
+/* ---- what is noted ---- */
+
+/* Whether somebody waits for the message, and another broker can send it, too. */
+static bool is_owed(const struct outgoing *out)
+{
+	switch (out->message.type) {
+	case WIRE_CHALLENGE:
+	case WIRE_NOTICE:
+	case WIRE_INQUIRE:
+	case WIRE_PART:
+		return false;
+	default:
+		return !outbox_is_bound(&out->message, out->fd);
+	}
+}
+
+/* Has the next commit have the message. Does nothing if that was done. */
+static void note(struct outbox *box, struct outgoing *out)
+{
+	if (out->promised && is_owed(out))
+		tracked_begin(box->owner.tracking, &out->tracked, TRACKED_OWED);
+	promise_end(box, out);
+}
+
+/* Another packet may be in hand when a message that waits for room is sent, so that its request is not handled again. */
+static void commit_soon(struct outbox *box)
+{
+	if (box->owner.tracking)
+		box->owner.tracking->urgent = true;
+}
+
+static void note_all(struct outbox *box)
+{
+	struct outgoing *out;
+
+	DL_FOREACH(box->first, out)
+		note(box, out);
+}
+
+/* Messages that wait for room are noted already. */
+void outboxes_note(struct outboxes *outboxes)
+{
+	struct outbox *box;
+
+	DL_FOREACH(outboxes->changed, box)
+		if (!box->blocked)
+			note_all(box);
+}
+
+/* ---- waiting for room ---- */
+
 /* Lets the messages that are left wait for room. */
 static void block(struct outbox *box)
 {
@@ -252,6 +320,8 @@ static void block(struct outbox *box)
 		if (!reason)
 			reason = charge_waiting(box, out);
 	box->blocked = true;
+	note_all(box);
+	commit_soon(box);
 	if (reason)
 		failed(box, reason);
 	else
@@ -366,6 +436,8 @@ static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const
 	const char *reason = NULL;
 
 	out->message = *message;
+	out->session = box->owner.session;
+	out->order = box->owner.outboxes->order++;
 	out->fd = -1;
 	out->leaves = false;
 	if (descriptor >= 0)
@@ -373,28 +445,6 @@ static const char *outgoing_fill(struct outbox *box, struct outgoing *out, const
 	if (!reason && box->blocked)
 		reason = charge_waiting(box, out);
 	return reason;
-}
-
-/* Whether somebody waits for the message, and another broker can send it, too. */
-static bool is_owed(const struct outgoing *out)
-{
-	switch (out->message.type) {
-	case WIRE_CHALLENGE:
-	case WIRE_NOTICE:
-	case WIRE_INQUIRE:
-	case WIRE_PART:
-		return false;
-	default:
-		return !outbox_is_bound(&out->message, out->fd);
-	}
-}
-
-static void note(struct outbox *box, struct outgoing *out)
-{
-	out->session = box->owner.session;
-	out->order = box->owner.outboxes->order++;
-	if (is_owed(out))
-		tracked_begin(box->owner.tracking, &out->tracked, TRACKED_OWED);
 }
 
 void outbox_note(const struct tracked *owed, struct owed_record *record)
@@ -432,10 +482,13 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 	DL_APPEND(box->first, out);
 	box->count++;
 	box->descriptors += out->fd >= 0;
-	if (box->owner.tracking)
+	promise(box, out);
+	if (box->blocked) {
 		note(box, out);
-	if (!box->blocked)
+		commit_soon(box);
+	} else {
 		note_change(box);
+	}
 }
 
 void outbox_pack(struct outbox *box)

@@ -126,6 +126,9 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
  */
 void outboxes_send(struct outboxes *outboxes);
 
+/* Marks the messages that are not sent yet to be noted in the ledger, those of them that somebody waits for. */
+void outboxes_note(struct outboxes *outboxes);
+
 /*
  * What the ledger notes of an answer that is not sent yet, for the broker that takes over. Its descriptor follows from
  * the message; a key is not noted. Fields are only added, at the end (ledger_copy()).

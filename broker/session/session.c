@@ -129,8 +129,8 @@ void sessions_send(struct broker *broker)
 void sessions_publish(struct broker *broker)
 {
 	sessions_send(broker);
-	if (broker->notes && broker->sessions->open)
-		broker_publish(broker);
+	if (broker->sessions->open || broker->tracking->urgent)
+		broker_commit(broker);
 	broker->sessions->open = false;
 }
 

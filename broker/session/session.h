@@ -258,7 +258,11 @@ void session_send(struct session *session, const struct wire_message *message, i
  */
 void sessions_send(struct broker *broker);
 
-/* Publishes what the packet in hand has changed. Does nothing if that was done. Called before the next is received. */
+/*
+ * As sessions_send(), and notes what the packet in hand has changed, also if nothing is to be sent: what it changes in
+ * the status file, the board and the orders is published by the end of the pass. Called before the next packet is
+ * received.
+ */
 void sessions_publish(struct broker *broker);
 
 /*

@@ -294,28 +294,57 @@ static void put(struct status *status, uint64_t offset, const void *bytes, size_
 	atomic_thread_fence(memory_order_release);
 }
 
+static const union status_record free_slot;
+
+static bool is_shown(const struct tracked *tracked)
+{
+	return tracked && status_size(tracked->type);
+}
+
 static void write_record(struct broker *broker, uint32_t slot)
 {
-	static const union status_record free_slot = { 0 };
 	const struct tracked *tracked = broker->status->tracking.at[slot];
 	union status_record record;
 
-	if (tracked && status_size(tracked->type))
+	if (is_shown(tracked))
 		put(broker->status, STATUS_OFFSET(slot), &record, status_fill(broker, tracked, &record));
 	else
 		put(broker->status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
 }
 
-/* Writes the records of all changed slots, except of slots after the last used one, which readers do not read. */
+/*
+ * Frees the slots that have records of the broker before this one and no shown object, in what is mapped of its file by
+ * now.
+ */
+static void clear_taken_over(struct status *status)
+{
+	const struct tracking *tracking = &status->tracking;
+	uint32_t slot = status->cleared;
+
+	for (; STATUS_OFFSET(slot + 1) <= status->file.size; slot++) {
+		const union status_record *there = (const void *)(status->file.bytes + STATUS_OFFSET(slot));
+
+		if (there->type && (slot >= tracking->slots || !is_shown(tracking->at[slot])))
+			put(status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
+	}
+	status->cleared = slot;
+}
+
+/*
+ * Writes the records of all changed slots that the file has. Also of those after the last used one, which readers do
+ * not read: an object that the file does not show may be next in such a slot.
+ */
 static int write_records(struct broker *broker)
 {
 	struct status *status = broker->status;
 	int error = mapped_file_reserve(&status->file, STATUS_OFFSET(status->tracking.slots));
 	uint32_t slot;
 
+	if (!error && status->taken_over)
+		clear_taken_over(status);
 	while (!error && status->tracking.changes[SINK_STATUS].count) {
 		slot = tracking_take(&status->tracking, SINK_STATUS);
-		if (slot < status->tracking.slots)
+		if (STATUS_OFFSET(slot + 1) <= status->file.size)
 			write_record(broker, slot);
 	}
 	return error;

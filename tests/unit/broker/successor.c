@@ -37,6 +37,7 @@ static unsigned killed_at;                /* type of the message of that moment 
 static bool is_armed;                     /* the ledger is to be copied at that moment */
 static int copied = -1;                   /* the copy */
 static void (*usual)(struct broker *of);  /* the living broker's own broker_publish() */
+static void (*usual_commit)(struct broker *of);
 
 /* ---- the keeper ---- */
 
@@ -193,6 +194,13 @@ struct peer join_as_charged(uid_t uid)
 
 /* ---- the living broker's ledger ---- */
 
+/* Has the living broker note also which answers were sent, which alone is no reason for a commit. */
+static void note_all(void)
+{
+	broker.tracking->urgent = true;
+	broker_publish(&broker);
+}
+
 /* Returns a copy of the living broker's ledger, as it would be if that one were killed now. */
 static int ledger_copied(void)
 {
@@ -221,7 +229,7 @@ static void copy_ledger(void)
 
 void successor_kill_at(enum successor_moment at)
 {
-	broker_publish(&broker);
+	note_all();
 	moment = at;
 	is_armed = true;
 	packets_before = broker.sessions->hand->number;
@@ -241,7 +249,7 @@ static int on_message(struct session *session, const struct wire_message *messag
 	return hooks_usual->message(session, message);
 }
 
-static void write_and_note(struct broker *of)
+static void note_now(struct broker *of)
 {
 	if (!is_hanging)
 		keeper_read();
@@ -249,6 +257,11 @@ static void write_and_note(struct broker *of)
 	/* a commit after the message was handled, not one of something before it */
 	if (moment == KILL_COMMITTED && of->sessions->hand->number > packets_before && of->sessions->done)
 		copy_ledger();
+}
+
+static void write_and_note(struct broker *of)
+{
+	note_now(of);
 	usual(of);
 	if (successor_committed)
 		successor_committed();
@@ -262,7 +275,9 @@ void successor_note(void)
 	base = event_base_new();
 	assert_non_null(base);
 	usual = broker.publish;
+	usual_commit = broker.commit;
 	broker.publish = write_and_note;
+	broker.commit = note_now;
 	seen_hooks = *hooks_usual;
 	seen_hooks.message = on_message;
 	broker.sessions->hooks = &seen_hooks;
@@ -279,6 +294,7 @@ void successor_forget(void)
 	successor_committed = NULL;
 	broker.sessions->hooks = hooks_usual;
 	broker.publish = usual;
+	broker.commit = usual_commit;
 	keeper_end();
 	note_end(&broker, &note);
 	event_base_free(base);
@@ -525,6 +541,8 @@ static char *noted_anew(struct broker *of, int ledger)
 		note_commit(of, &anew);
 	} else {
 		assert_int_equal(note_go_on(of, &anew, ledger), 0);
+		while (of->tracking->changes[SINK_LEDGER].count) /* as before the load */
+			tracking_take(of->tracking, SINK_LEDGER);
 		of->counters.sessions_cut++;
 		note_commit(of, &anew);
 		of->counters.sessions_cut--;
@@ -567,7 +585,7 @@ void expect_equal_successor(void)
 	struct loaded loaded;
 	int copy;
 
-	broker_publish(&broker);
+	note_all();
 	expect_same("the ledger and the living broker", ledger_text(&note), noted_anew(&broker, -1));
 	assert_int_equal(successor_load(ledger_fd(&note.ledger), &loaded), 0);
 	if (loaded.damaged)

@@ -72,7 +72,8 @@ static bool is_dry; /* nothing is put but into `now` */
 
 static void put(uint32_t slot, uint16_t type, uint16_t size, uint8_t fill)
 {
-	now[slot] = (struct content){ .type = type, .size = size };
+	/* words of zeroes at the end are not stored */
+	now[slot] = (struct content){ .type = type, .size = fill ? size : 0 };
 	memset(now[slot].bytes, fill, size);
 	if (!is_dry)
 		ledger_put(&ledger, slot, type, now[slot].bytes, size);
@@ -90,7 +91,7 @@ static void change(void)
 	uint32_t slot = random_below(SLOTS);
 
 	if (random_below(3))
-		put(slot, (uint16_t)(1 + random_below(LEDGER_TYPES - 1)), (uint16_t)random_below(LEDGER_RECORD_MAX + 1),
+		put(slot, (uint16_t)(1 + random_below(LEDGER_TYPES - 1)), (uint16_t)(8 * random_below(LEDGER_RECORD_MAX / 8 + 1)),
 		    (uint8_t)random_below(256));
 	else
 		take_away(slot);
@@ -140,12 +141,12 @@ static void test_nothing_is_found_before_its_commit(void **state)
 	static struct content before[SLOTS];
 
 	(void)state;
-	put(3, 1, 10, 7);
+	put(3, 1, 16, 7);
 	ledger_commit(&ledger);
 	memcpy(before, now, sizeof before);
 	for (uint32_t i = 0; i < SLOTS; i++)
-		put(i, 2, 20, 9);
-	put(0, 3, 30, 1); /* once more */
+		put(i, 2, 24, 9);
+	put(0, 3, 32, 1); /* once more */
 	take_away(5);
 	assert_int_equal(read_all(), 0);
 	assert_true(has(before));
@@ -191,7 +192,7 @@ static void test_a_commit_that_is_cut_is_whole_or_nothing(void **state)
 		ledger_destroy(&ledger);
 		assert_int_equal(setup(NULL), 0);
 		for (uint32_t i = 0; i < 100; i++)
-			put(i % 40, 1, 100, (uint8_t)i);
+			put(i % 40, 1, 104, (uint8_t)i);
 		ledger_commit(&ledger);
 		memcpy(before, now, sizeof before);
 		random_before = random_state;
@@ -299,7 +300,7 @@ static void test_the_next_writer_goes_on_from_the_last_commit(void **state)
 		ledger_destroy(&ledger);
 		assert_int_equal(setup(NULL), 0);
 		for (uint32_t i = 0; i < SLOTS; i++)
-			put(i, 1, 100, (uint8_t)i);
+			put(i, 1, 104, (uint8_t)i);
 		ledger_commit(&ledger);
 
 		was_killed = commit_cut(cut);
@@ -337,9 +338,9 @@ static void test_damage_is_told_and_costs_one_record(void **state)
 {
 	(void)state;
 	for (uint32_t i = 0; i < SLOTS; i++)
-		put(i, 1, 100, 3);
+		put(i, 1, 104, 3);
 	ledger_commit(&ledger);
-	for (size_t at = 0; at < sizeof(struct ledger_head) + 100; at++) {
+	for (size_t at = 0; at < sizeof(struct ledger_head) + 104; at++) {
 		flip(PLACES + 5 * SLOT + at);
 		assert_int_equal(read_all(), 1);
 		assert_int_equal(found[5].type, 0);
@@ -355,9 +356,9 @@ static void test_damage_is_told_and_costs_one_record(void **state)
 static void test_an_older_version_does_not_stand_in_for_a_damaged_one(void **state)
 {
 	(void)state;
-	put(5, 1, 100, 3);
+	put(5, 1, 104, 3);
 	ledger_commit(&ledger);
-	put(5, 2, 100, 4);
+	put(5, 2, 104, 4);
 	ledger_commit(&ledger);
 	flip(PLACES + 5 * SLOT + LEDGER_VERSION + 40);
 	assert_int_equal(read_all(), 1);
@@ -395,9 +396,9 @@ static void test_what_is_no_ledger_is_refused(void **state)
 static void test_it_grows_with_all_that_it_has(void **state)
 {
 	(void)state;
-	put(7, 1, 100, 3);
+	put(7, 1, 104, 3);
 	ledger_commit(&ledger);
-	put(8, 2, 50, 4); /* staged */
+	put(8, 2, 56, 4); /* staged */
 	assert_int_equal(ledger_reserve(&ledger, SLOTS), 0);
 	assert_int_equal(ledger_reserve(&ledger, 100000), 0);
 	assert_true(ledger.slots >= 100000);
@@ -412,7 +413,7 @@ static void test_without_memory_it_stays_as_it_is(void **state)
 	struct ledger other;
 
 	(void)state;
-	put(7, 1, 100, 3);
+	put(7, 1, 104, 3);
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	limit = (struct rlimit){ 1 << 20, before.rlim_max };

@@ -352,6 +352,54 @@ static void test_a_drain_awaits_the_buffer_that_it_unlinked(void **state)
 	part(&peer);
 }
 
+/* ---- what is noted of answers ---- */
+
+/* What has changed nothing is handled again. */
+static void test_a_question_costs_no_commit(void **state)
+{
+	struct peer peer = join();
+	uint64_t before;
+
+	(void)state;
+	make(&peer, "a", 0);
+	run_passes();
+	before = note.ledger.commit;
+	for (unsigned i = 0; i < 10; i++) {
+		struct wire_message stat = named(WIRE_STAT, 20 + i, "a"), none = named(WIRE_STAT, 40 + i, "none");
+
+		assert_int_equal(answer_to(&peer, &stat).type, WIRE_INFO);
+		assert_int_equal(answer_to(&peer, &none).type, WIRE_REFUSED);
+	}
+	run_passes();
+	assert_int_equal(note.ledger.commit, before);
+	ask(&peer, WIRE_UNLINK, "a");
+	assert_int_not_equal(note.ledger.commit, before);
+	part(&peer);
+}
+
+static void expect_waiting_noted(unsigned count)
+{
+	struct peer peer = join();
+	const struct session *session = session_of(&peer);
+	struct loaded loaded;
+
+	fill_queue(&peer, count);
+	run_passes();
+	assert_int_equal(successor_load(ledger_fd(&note.ledger), &loaded), 0);
+	assert_int_equal(session->outbox.count, count);
+	assert_int_equal(session_find(&successor, peer.session)->outbox.count, count);
+	successor_end();
+	bury(&peer);
+}
+
+/* Another packet may be in hand before they are sent. */
+static void test_answers_that_wait_for_room_are_noted(void **state)
+{
+	(void)state;
+	expect_waiting_noted(1);
+	expect_waiting_noted(5);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -363,7 +411,9 @@ int main(void)
 					    TEST(test_a_kill_before_a_welcome_is_sent),
 					    TEST(test_a_handle_of_the_successor_is_opened_by_the_key_of_before),
 					    TEST(test_a_request_that_waits_waits_on_with_the_time_that_is_left),
-					    TEST(test_a_drain_awaits_the_buffer_that_it_unlinked) };
+					    TEST(test_a_drain_awaits_the_buffer_that_it_unlinked),
+					    TEST(test_a_question_costs_no_commit),
+					    TEST(test_answers_that_wait_for_room_are_noted) };
 
 	return cmocka_run_group_tests_name("load and go on", tests, harness_group_setup, harness_group_teardown);
 }

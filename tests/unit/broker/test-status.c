@@ -132,6 +132,42 @@ static void test_the_next_broker_goes_on_with_the_file(void **state)
 	part(&peer);
 }
 
+static unsigned types_in_file(int fd, unsigned type)
+{
+	union status_record record;
+	unsigned count = 0;
+
+	for (off_t at = STATUS_OFFSET(0); pread(fd, &record, sizeof record, at) == sizeof record; at += sizeof record)
+		count += record.type == type;
+	return count;
+}
+
+/* Its slots are others', and of objects that the file does not show: nothing of the last broker stays in the file. */
+static void test_records_of_the_last_broker_are_freed(void **state)
+{
+	struct tracked hidden[300] = { 0 };
+	struct peer peer = join();
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		char name[8];
+
+		snprintf(name, sizeof name, "%u", i);
+		create_with_mode(&peer, name, 0600);
+	}
+	assert_int_equal(reopen(status_dies()), 0);
+	assert_int_equal(types_in_file(next.file.fd, TRACKED_BUFFER), 20);
+	status_start(&other);
+	for (unsigned i = 0; i < 300; i++) /* more than a step of the file's mapping has room for */
+		tracked_begin(&next.tracking, &hidden[i], TRACKED_OWED);
+	broker_changed(&other);
+	status_write(&other);
+	assert_int_equal(types_in_file(next.file.fd, TRACKED_BUFFER), 0);
+	assert_int_equal(types_in_file(next.file.fd, TRACKED_DEVICE), 1);
+	next_dies();
+	part(&peer);
+}
+
 static void test_its_events_follow_those_of_the_last_broker(void **state)
 {
 	const struct broker_event event = { .kind = EVENT_CREATE, .name = "a" };
@@ -200,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON(test_a_removed_file_comes_again_with_its_events),
 		ON(test_the_next_broker_goes_on_with_the_file),
+		ON(test_records_of_the_last_broker_are_freed),
 		ON(test_its_events_follow_those_of_the_last_broker),
 		ON(test_a_broker_that_does_not_begin_leaves_the_file),
 		ON(test_a_file_without_its_name_is_taken_over),
