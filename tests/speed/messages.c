@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * messages.c - each message that a client can send, to a broker in this process: with empty tables, then with full
- * ones.
+ * ones; or with empty ones to a broker that notes what must survive it in a ledger.
  *
- *     messages         nothing, or "SKIP" and why its instructions say nothing
- *     messages TIMES   each so many times: calls measured(), in which the broker does all that the message brings
- *                      about, and says before each call which message it is and how full the tables are
+ *     messages               nothing, or "SKIP" and why its instructions say nothing
+ *     messages TIMES         each so many times: calls measured(), in which the broker does all that the message brings
+ *                            about, and says before each call which message it is and how full the tables are
+ *     messages TIMES noted   the same with a ledger
  *
  * For messages.sh to count. What is written to the status file is part of each message.
  */
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/core/note.h"
 #include "crowd.h"
 
 #define CROWDED "crowded" /* the owner's, alone in its memory, for everybody */
@@ -473,7 +475,9 @@ static void measure_all(const char *how_full, unsigned long times)
 			all[i]();
 }
 
-static void begin(void)
+static struct note note;
+
+static void begin(bool has_ledger)
 {
 	struct wire_message private = create_of("private", 1, 0600, 0), claim;
 	struct wire_grant grant;
@@ -484,6 +488,8 @@ static void begin(void)
 	harness_handles = 4 * BROKER_HANDLES;
 	assert_int_equal(harness_group_setup(&state), 0);
 	assert_int_equal(harness_setup(&state), 0);
+	if (has_ledger)
+		assert_int_equal(note_begin(&broker, &note), 0);
 	broker_keep(&broker, BROKER_POOL);
 	owner = join_as(OWNER);
 	stranger = join_as(STRANGER);
@@ -520,14 +526,19 @@ static const char *why_not(void)
 
 int main(int argc, char **argv)
 {
+	bool has_ledger = argc > 2;
+	unsigned long times = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 	void *state = NULL;
 
-	if (argc < 2)
+	if (!times)
 		return fputs(why_not(), stdout) < 0;
-	begin();
-	measure_all("empty", strtoul(argv[1], NULL, 10));
-	crowd_gather(&owner, &stranger, CROWDED);
-	measure_all("full", strtoul(argv[1], NULL, 10));
+	begin(has_ledger);
+	measure_all(has_ledger ? "noted" : "empty", times);
+	if (!has_ledger) {
+		crowd_gather(&owner, &stranger, CROWDED);
+		measure_all("full", times);
+	}
 	broker_end_now();
+	note_end(&broker, &note);
 	return harness_group_teardown(&state);
 }
