@@ -96,7 +96,7 @@ int tracking_expect(struct tracking *tracking, uint32_t slots);
  */
 void tracked_begin(struct tracking *tracking, struct tracked *tracked, enum tracked_type type);
 
-/* Marks the object's slot to be written again by those that have objects of its type, because the object has changed. */
+/* Marks the object's slot to be written again where objects of its type are written, because the object has changed. */
 void tracked_changed(struct tracking *tracking, const struct tracked *tracked);
 
 /* Frees the slot of an object that is about to be freed, and marks the slot to be written as free. */

@@ -156,7 +156,7 @@ int takeover_devices(struct broker *broker, const struct owner_setup *setup)
 
 /* ---- the ledger ---- */
 
-/* Begins to note what this broker does: in the ledger of the broker before this one (-1: none), or in one of its own. */
+/* Begins to note what this broker does: in the ledger of the broker before this one, or in one of its own (-1). */
 static int note(struct broker *broker, int ledger)
 {
 	struct takeover *takeover = broker->takeover;

@@ -283,7 +283,7 @@ static void note(struct outbox *box, struct outgoing *out)
 	promise_end(box, out);
 }
 
-/* Another packet may be in hand when a message that waits for room is sent, so that its request is not handled again. */
+/* Called for what waits for room: another packet may be in hand when it is sent. */
 static void commit_soon(struct outbox *box)
 {
 	if (box->owner.tracking)

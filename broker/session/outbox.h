@@ -121,8 +121,8 @@ void outbox_send(struct outbox *box, const struct wire_message *message, int des
 
 /*
  * Sends the messages of all outboxes, in packets of up to SOCKET_PACKET_MAX where the peer understands them, with one
- * system call for each packet. Nothing else sends any: who calls this has published what they tell of. Calls failed() of an outbox whose messages must wait and cannot, or whose socket refuses
- * one with an error other than -ECONNRESET.
+ * system call for each packet. Nothing else sends any: who calls this has published what they tell of. Calls failed()
+ * of an outbox whose messages must wait and cannot, or whose socket refuses one with an error other than -ECONNRESET.
  */
 void outboxes_send(struct outboxes *outboxes);
 

@@ -568,7 +568,7 @@ void arena_dies(enum arena_mortal who)
 	/* a broker that goes on has another number of descriptors than the first one */
 	if (who == ARENA_BROKER && (kill(server_of(arena_broker.pid), SIGKILL) || !newcomer_works(BYSTANDER)))
 		bail_out("the next broker does not serve: %s", stage->failure);
-	/* a broker that goes on after others died has other descriptors, and buffers that were made anew other generations */
+	/* a broker that goes on has other descriptors, and buffers that were made anew have other generations */
 	if (who != ARENA_OWNER || !tested_export()->by_descriptor)
 		remember_how_it_was();
 }

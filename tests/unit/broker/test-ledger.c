@@ -91,8 +91,8 @@ static void change(void)
 	uint32_t slot = random_below(SLOTS);
 
 	if (random_below(3))
-		put(slot, (uint16_t)(1 + random_below(LEDGER_TYPES - 1)), (uint16_t)(8 * random_below(LEDGER_RECORD_MAX / 8 + 1)),
-		    (uint8_t)random_below(256));
+		put(slot, (uint16_t)(1 + random_below(LEDGER_TYPES - 1)),
+		    (uint16_t)(8 * random_below(LEDGER_RECORD_MAX / 8 + 1)), (uint8_t)random_below(256));
 	else
 		take_away(slot);
 }
