@@ -86,7 +86,7 @@ struct broker {
 	uint64_t             received;
 	/* makes all changes visible: in the status file, the board, to the owner. NULL: nobody sees them */
 	void (*publish)(struct broker *broker);
-	/* makes all changes visible to the next broker alone, in the ledger. NULL: there is none */
+	/* makes changes visible to the next broker alone, in the ledger (core/note.h). NULL: there is none */
 	void (*commit)(struct broker *broker);
 	/* snapshot_begin(): sends the session what its user may see of the broker */
 	int (*snapshot)(struct session *session, uint64_t request);
@@ -98,7 +98,7 @@ static inline void broker_changed(struct broker *broker)
 	broker->changed = broker->unpublished = true;
 }
 
-/* Notes all changes for the next broker. Called before the packet that made them leaves the hand. */
+/* Notes for the next broker what has changed. Called before the packet that changed it leaves the hand. */
 static inline void broker_commit(struct broker *broker)
 {
 	if (broker->commit)

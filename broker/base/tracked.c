@@ -62,7 +62,7 @@ static bool room_double(struct tracking *tracking)
 
 static bool slot_new(struct tracking *tracking)
 {
-	if (tracking->slots == tracking->room && !room_double(tracking))
+	if (tracking->room - tracking->slots <= tracking->promised && !room_double(tracking))
 		return false;
 	tracking->freed[tracking->freed_count++] = tracking->slots++;
 	return true;
@@ -111,7 +111,10 @@ static const uint8_t sinks_of[TRACKED_TYPES] = {
 	[TRACKED_PENDING] = LEDGER,	 [TRACKED_OWED] = LEDGER,
 };
 
-/* A slot that had an object of another type before is marked since that one's end where that one was written. */
+/*
+ * An object may get the slot of one of another type, which was written elsewhere too: there the slot is marked since
+ * the end of that object.
+ */
 static void mark(struct tracking *tracking, const struct tracked *tracked)
 {
 	unsigned sinks = sinks_of[tracked->type];

@@ -66,7 +66,10 @@ struct tracking {
 	uint32_t         room;  /* number of entries that each array has memory for */
 	uint32_t         slots; /* number of slots in use: one more than the index of the last slot with an object */
 	uint32_t         promised; /* number of objects that may still begin, for which slots are reserved */
-	/* an object of the ledger that is no answer has changed since the last commit (core/note.h) */
+	/*
+	 * there is a reason for a commit (core/note.h): since the last one an object of the ledger has changed that is
+	 * no answer, or an answer waits for room
+	 */
 	bool             urgent;
 	struct tracking_changes changes[SINKS];
 	/*

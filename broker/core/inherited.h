@@ -8,7 +8,7 @@
  * of other kinds than the first four of enum kept_kind stay in the table. Owns what it remembers, not the table.
  *
  * The order is: note_go_on(), keep_begin(), load_ledger() with inherited_descriptors(), inherited_loaded(),
- * note_loaded(), and inherited_close().
+ * note_loaded(), if the ledger is a new one its PUT at the keeper, and inherited_close().
  */
 #ifndef GPUB_INHERITED_H
 #define GPUB_INHERITED_H

@@ -77,8 +77,8 @@ struct keep {
 
 /*
  * Begins to keep what the broker notes, through the line, which stays the caller's. From then on RELEASEs and the
- * closes of sockets wait for the keeper. Called after note_begin() and before the first commit. Returns 0, or -ENOMEM
- * with the error message set.
+ * closes of sockets wait for the keeper. Called after note_begin() or note_go_on(), before the first commit. Returns 0,
+ * or -ENOMEM with the error message set.
  */
 int keep_begin(struct broker *broker, struct keep *keep, struct line *line);
 

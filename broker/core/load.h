@@ -5,8 +5,8 @@
  *
  * Checks each record. A record that names an object whose record is not there is of an object that was ending: it is
  * left out. A record that no object can have is damage. Nobody knows then what memory a process maps, so nothing is
- * freed until all processes that were connected are proven dead (memory.doubted). Changes neither the ledger nor the
- * descriptors that are not taken. Owns nothing: each object is its room's as soon as it is made.
+ * freed until all processes that were connected are proven dead (memory.doubted). Changes no record of the ledger, and
+ * no descriptors that are not taken. Owns nothing: each object is its room's as soon as it is made.
  */
 #ifndef GPUB_LOAD_H
 #define GPUB_LOAD_H

@@ -19,6 +19,8 @@
 #include "broker/session/session.h"
 #include "keep.h"
 
+#define OVERSIZED 8 /* times as many slots as a new ledger would have */
+
 #define OBJECT(pointer, type) ((const type *)((const char *)(pointer) - offsetof(type, tracked)))
 
 union record {
@@ -266,12 +268,13 @@ static void commit(struct broker *broker, struct note *note)
 		keep_drop(note->keep);
 }
 
-/* Whether something has changed that the next broker cannot find out by handling the packet in hand again. */
+/* Whether there is more to note than which messages were answered. A refusal is counted, so it is noted. */
 static bool must_commit(const struct broker *broker, const struct note *note)
 {
 	const struct numbers_record numbers = numbers_of(broker);
 
-	return broker->tracking->urgent || memcmp(&numbers, &note->numbers, sizeof numbers);
+	return broker->tracking->urgent || memcmp(&numbers, &note->numbers, sizeof numbers) ||
+	       memcmp(&broker->counters, &note->counters, sizeof note->counters);
 }
 
 void note_commit(struct broker *broker, struct note *note)
@@ -280,14 +283,20 @@ void note_commit(struct broker *broker, struct note *note)
 		return;
 	if (must_commit(broker, note))
 		commit(broker, note);
-	else if (note->keep && discard_holds_any(broker->discard))
+	else if (note->keep && (discard_holds_any(broker->discard) || jobs_hold_any(broker->jobs)))
 		keep_drop(note->keep);
+}
+
+/* Whether a new ledger would be much smaller: each next broker reads all of it. */
+static bool is_oversized(const struct broker *broker, const struct note *note)
+{
+	return note->ledger.slots > OVERSIZED * (NOTE_SLOTS + broker->tracking->room);
 }
 
 static int replace_ledger(struct broker *broker, struct note *note)
 {
 	struct ledger last = note->ledger;
-	int error = ledger_create(&note->ledger, last.slots);
+	int error = ledger_create(&note->ledger, NOTE_SLOTS + broker->tracking->room);
 
 	if (error) {
 		note->ledger = last;
@@ -299,13 +308,14 @@ static int replace_ledger(struct broker *broker, struct note *note)
 	return 0;
 }
 
-int note_loaded(struct broker *broker, struct note *note, bool anew)
+int note_loaded(struct broker *broker, struct note *note, bool damaged)
 {
-	int error = anew ? replace_ledger(broker, note) : 0;
+	bool replaced = damaged || is_oversized(broker, note);
+	int error = replaced ? replace_ledger(broker, note) : 0;
 
 	if (error)
 		return error;
 	commit(broker, note);
 	note->loading = false;
-	return 0;
+	return replaced;
 }

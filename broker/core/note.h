@@ -5,10 +5,11 @@
  * Each object that must survive has a slot (base/tracked.h); its room fills its record. Writes a record only when its
  * object has changed, and counters and next numbers when they have. Owns the ledger. Never reads it: load.h does.
  *
- * A piece of work that has changed nothing, such as a question or a refusal, is not noted: a next broker handles its
- * packet, which is in hand, again. So its answer is no reason for a commit, nor is it one that an answer was sent: the
- * next broker sends that again, and the client drops it. Both come with the next commit. An answer that waits for room
- * is a reason for one, before the next packet is received (sessions_publish()).
+ * A piece of work that has changed nothing and is not counted, such as a question, is not noted: a next broker handles
+ * its packet, which is in hand, again. A refusal is counted, because the reason for it may be gone by then. That an
+ * answer was sent is no reason for a commit either: the next broker sends it again, and the client drops it. Both come
+ * with the next commit. An answer that waits for room is a reason for one, before the next packet is received
+ * (sessions_publish()).
  */
 #ifndef GPUB_NOTE_H
 #define GPUB_NOTE_H
@@ -66,16 +67,17 @@ int note_begin(struct broker *broker, struct note *note);
 int note_go_on(struct broker *broker, struct note *note, int fd);
 
 /*
- * Notes all objects, after those of that ledger were loaded, in one commit. anew: in an empty ledger, because the other
- * one is damaged. Returns 0, or a negative errno with the error message set, and then nothing is noted.
+ * Notes all objects, after those of that ledger were loaded, in one commit. Returns 0; or 1: in a new ledger, because
+ * the other one is damaged, or many times as large; or a negative errno with the error message set, and then nothing is
+ * noted.
  */
-int note_loaded(struct broker *broker, struct note *note, bool anew);
+int note_loaded(struct broker *broker, struct note *note, bool damaged);
 
 /* Does nothing if note_begin() was not called. */
 void note_end(struct broker *broker, struct note *note);
 
 /*
- * Commits all changes since the last commit, if there are others than of answers and counters. Does nothing while
+ * Commits all changes since the last commit, if there are others than that messages were answered. Does nothing while
  * another broker's ledger is loaded. Cannot fail.
  */
 void note_commit(struct broker *broker, struct note *note);

@@ -181,7 +181,7 @@ static int hand_over(struct broker *broker)
 	return line_flush_wait(&takeover->line);
 }
 
-/* Loads what the broker before this one has noted, and notes what came of it. A damaged ledger is replaced. */
+/* Loads what the broker before this one has noted, and notes what came of it. */
 static int load(struct broker *broker, int ledger)
 {
 	struct takeover *takeover = broker->takeover;
@@ -195,7 +195,7 @@ static int load(struct broker *broker, int ledger)
 	if (!error)
 		error = note_loaded(broker, &takeover->note, loaded.damaged);
 	CRASH_POINT(takeover_noted);
-	if (!error && loaded.damaged)
+	if (error > 0)
 		error = hand_over(broker);
 	CRASH_POINT(takeover_counts);
 	inherited_close(&takeover->inherited, &takeover->keep);

@@ -55,9 +55,9 @@ void takeover_put(struct broker *broker, enum kept_kind kind, int fd);
 int takeover_devices(struct broker *broker, const struct owner_setup *setup);
 
 /*
- * Loads the ledger of the broker before this one, begins a new one, and goes on where that one was; then tells the
- * keeper that this broker is ready. Called when all parts of the broker have begun. Returns 0, or a negative errno with
- * the error message set.
+ * Loads the ledger of the broker before this one, goes on with it or begins a new one, and goes on where that broker
+ * was; then tells the keeper that this broker is ready. Called when all parts of the broker have begun. Returns 0, or a
+ * negative errno with the error message set.
  */
 int takeover_go_on(struct broker *broker);
 

@@ -233,8 +233,8 @@ static void clear_half_written(struct ledger *ledger)
 }
 
 /*
- * The next commit has the number of the one that was not made, so that next_version() returns what was put for that one
- * and has it overwritten.
+ * The next commit has the number of the one that the former writer did not finish. So what that writer put for it
+ * counts as put for this one, and next_version() has it overwritten.
  */
 int ledger_go_on(struct ledger *ledger, int fd)
 {

@@ -164,6 +164,11 @@ void jobs_mark_releases(struct jobs *jobs)
 	jobs->marked = jobs->numbers;
 }
 
+bool jobs_hold_any(const struct jobs *jobs)
+{
+	return jobs->holds && jobs->let != jobs->numbers;
+}
+
 void jobs_let_release(struct jobs *jobs)
 {
 	jobs->unsent |= jobs->let != jobs->marked;

@@ -102,7 +102,7 @@ void jobs_submit_again(struct jobs *jobs, struct job *job);
 /* Waits until the owner has all orders, and forgets all jobs without a call of done(). The owner goes on. */
 void jobs_stop(struct jobs *jobs);
 
-/* Sends the orders that wait, as many as the owner may have. Does nothing unless jobs->defers. */
+/* Sends the orders that wait, as many as the owner may have. */
 void jobs_send(struct jobs *jobs);
 
 /*
@@ -113,6 +113,9 @@ void jobs_hold_releases(struct jobs *jobs, bool holds);
 
 /* Says that the RELEASEs that are submitted by now need no more than what that process has been asked by now. */
 void jobs_mark_releases(struct jobs *jobs);
+
+/* Whether RELEASEs may be held back that were not let go. */
+bool jobs_hold_any(const struct jobs *jobs);
 
 /* Lets the RELEASEs go that were marked: jobs_send() sends them. */
 void jobs_let_release(struct jobs *jobs);

@@ -227,18 +227,17 @@ static int send_all(struct outbox *box)
 /* Has on_writable() called when the peer has read. Without memory for this, nothing would be sent any more. */
 static void watch(struct outbox *box)
 {
-	box->watched = true;
 	if (event_add(box->writing, NULL))
 		failed(box, "the broker is out of memory");
 }
 
-/* Called when no message waits. */
+/* Called when the socket had room and no message waits. */
 static void unwatch(struct outbox *box)
 {
 	bool wanted = box->wanted;
 
 	event_del(box->writing);
-	box->watched = box->wanted = false;
+	box->has_room = box->wanted = false;
 	if (wanted)
 		box->owner.room(box->owner.context);
 }
@@ -275,12 +274,14 @@ static bool is_owed(const struct outgoing *out)
 	}
 }
 
-/* Has the next commit have the message. Does nothing if that was done. */
+/* Gives the message a slot, so that the next commit writes it into the ledger. Does nothing if it was given one. */
 static void note(struct outbox *box, struct outgoing *out)
 {
-	if (out->promised && is_owed(out))
+	bool promised = out->promised;
+
+	promise_end(box, out); /* tracked_begin() leaves promised slots alone */
+	if (promised && is_owed(out))
 		tracked_begin(box->owner.tracking, &out->tracked, TRACKED_OWED);
-	promise_end(box, out);
 }
 
 /* Called for what waits for room: another packet may be in hand when it is sent. */
@@ -298,7 +299,7 @@ static void note_all(struct outbox *box)
 		note(box, out);
 }
 
-/* Messages that wait for room are noted already. */
+/* Leaves out outboxes that wait for room: block() and outbox_send() have noted their messages. */
 void outboxes_note(struct outboxes *outboxes)
 {
 	struct outbox *box;
@@ -319,9 +320,11 @@ static void block(struct outbox *box)
 	DL_FOREACH(box->first, out)
 		if (!reason)
 			reason = charge_waiting(box, out);
+	if (!box->blocked) {
+		note_all(box);
+		commit_soon(box);
+	}
 	box->blocked = true;
-	note_all(box);
-	commit_soon(box);
 	if (reason)
 		failed(box, reason);
 	else
@@ -348,7 +351,7 @@ void outboxes_send(struct outboxes *outboxes)
 		struct outbox *box = outboxes->changed;
 
 		forget_change(box);
-		if (flush(box) && box->watched)
+		if (flush(box) && box->has_room)
 			unwatch(box);
 	}
 }
@@ -359,9 +362,12 @@ void outboxes_send(struct outboxes *outboxes)
  */
 static void on_writable(evutil_socket_t sock, short what, void *argument)
 {
+	struct outbox *box = argument;
+
 	(void)sock;
 	(void)what;
-	note_change(argument);
+	box->has_room = true;
+	note_change(box);
 }
 
 /* Relies on POLLOUT, which the kernel reports when at most a quarter of the socket's buffer is used. */

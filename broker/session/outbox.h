@@ -59,7 +59,7 @@ struct outbox_owner {
 struct outbox {
 	struct outbox_owner owner;
 	int                 sock;
-	/* event: the socket has room; active if `watched`: messages wait for room, or `wanted` is true */
+	/* event: the socket has room; active while messages wait for room or `wanted` is true */
 	struct event       *writing;
 	struct outgoing    *first;       /* messages that are not sent yet, the oldest first */
 	unsigned            count;       /* length of the list `first` */
@@ -70,7 +70,7 @@ struct outbox {
 	bool                blocked;     /* the messages in `first` wait for room in the socket, and are charged */
 	bool                packs;       /* the peer understands packets of several messages */
 	bool                stopped;     /* outbox_stop() was called: nothing is sent any more */
-	bool                watched;
+	bool                has_room;    /* the event came, and outboxes_send() has not sent everything since */
 	bool                wanted;      /* outbox_has_room() returned false, and room() was not called since */
 	bool                is_changed;  /* the outbox is in outboxes->changed */
 	struct outbox      *prev, *next; /* links in the list outboxes->changed */

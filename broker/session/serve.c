@@ -106,8 +106,8 @@ static enum read_result take_messages(struct session *session, const struct sock
 }
 
 /*
- * Makes the hand ready for a packet of the session. What was in it is handled and noted; a broker that dies from here
- * on leaves either nothing in hand or the whole packet.
+ * Makes the hand ready for a packet of the session. What was in it is handled, and noted if it has changed something; a
+ * broker that dies from here on leaves either nothing in hand or the whole packet.
  */
 static void open_hand(struct session *session)
 {

@@ -205,7 +205,7 @@ struct sessions {
 	struct hand         *hand;    /* the packet that is handled, in memory that outlives a broker with a ledger */
 	struct hand          own_hand; /* `hand` of a broker without one */
 	unsigned             done;    /* number of messages of the packet in hand that are handled */
-	bool                 open;    /* a packet was received since the last broker_publish() */
+	bool                 open;    /* a packet was received since the last sessions_send() or sessions_publish() */
 	struct outboxes      outboxes;
 	struct pendings      pendings;
 };

@@ -312,11 +312,8 @@ static void write_record(struct broker *broker, uint32_t slot)
 		put(broker->status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
 }
 
-/*
- * Frees the slots that have records of the broker before this one and no shown object, in what is mapped of its file by
- * now.
- */
-static void clear_taken_over(struct status *status)
+/* Frees the slots that have a record and no shown object, in what is mapped of the file by now. */
+static void clear_others(struct status *status)
 {
 	const struct tracking *tracking = &status->tracking;
 	uint32_t slot = status->cleared;
@@ -340,8 +337,8 @@ static int write_records(struct broker *broker)
 	int error = mapped_file_reserve(&status->file, STATUS_OFFSET(status->tracking.slots));
 	uint32_t slot;
 
-	if (!error && status->taken_over)
-		clear_taken_over(status);
+	if (!error && status->has_others)
+		clear_others(status);
 	while (!error && status->tracking.changes[SINK_STATUS].count) {
 		slot = tracking_take(&status->tracking, SINK_STATUS);
 		if (STATUS_OFFSET(slot + 1) <= status->file.size)
@@ -393,6 +390,8 @@ static void forget_written(struct status *status)
 {
 	mapped_file_reset(&status->file);
 	status->header.seal.checksum = 0;
+	status->has_others = true;
+	status->cleared = 0;
 	for (uint32_t slot = 0; slot < status->tracking.slots; slot++)
 		tracking_put(&status->tracking, SINK_STATUS, slot);
 }

@@ -335,6 +335,30 @@ static void invariant_12_what_waits_for_room_is_sent_after_it_is_published(void 
 	part(&peer);
 }
 
+/*
+ * Who waits for room is told by the event alone: a message that the socket takes meanwhile may be sent when nothing
+ * looks at who waits any more.
+ */
+static void test_room_is_told_when_the_peer_has_read(void **state)
+{
+	struct peer peer = join();
+	struct session *session = session_of(&peer);
+
+	(void)state;
+	while (outbox_has_room(&session->outbox)) {
+		session_done(session, 1, -1);
+		sessions_send(&broker);
+	}
+	session_done(session, 1, -1);
+	sessions_send(&broker);
+	assert_int_equal(session->outbox.count, 0);
+	assert_true(session->outbox.wanted);
+	assert_int_equal(read_all(peer.sock), 1);
+	run_pass();
+	assert_false(session->outbox.wanted);
+	part(&peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +370,7 @@ int main(void)
 		ON(invariant_5_descriptors_that_wait_are_charged_to_their_user),
 		ON(test_an_acquire_that_was_checked_is_sent),
 		ON(invariant_12_what_waits_for_room_is_sent_after_it_is_published),
+		ON(test_room_is_told_when_the_peer_has_read),
 		ON(invariant_5_a_page_and_a_pidfd_need_a_descriptor),
 	};
 

@@ -326,27 +326,6 @@ static void test_what_was_answered_is_shown(void **state)
 	}
 }
 
-/* The last slot is used no more, and is not written when such an object gets it. */
-static void test_the_slot_of_an_ended_object_may_be_of_one_that_is_not_shown(void **state)
-{
-	struct tracked hidden[8] = { 0 };
-	struct peer peer = join();
-
-	(void)state;
-	expect_done(&peer, WIRE_CREATE, "x");
-	assert_int_equal(count_now("buffers"), 1);
-	drain(&peer, "x");
-	run_passes();
-	for (unsigned i = 0; i < 8; i++)
-		tracked_begin(broker.tracking, &hidden[i], TRACKED_OWED);
-	broker_changed(&broker);
-	run_passes();
-	assert_int_equal(count_now("buffers"), 0);
-	for (unsigned i = 0; i < 8; i++)
-		tracked_end(broker.tracking, &hidden[i]);
-	part(&peer);
-}
-
 /* A ticket that is good once is charged to its owner until it is redeemed. */
 static void test_a_redeemed_ticket_is_shown(void **state)
 {
@@ -701,7 +680,6 @@ int main(void)
 		ON(test_what_is_said_of_a_buffer),
 		ON(test_a_command_that_is_not_text_is_left_out),
 		ON(test_what_was_answered_is_shown),
-		ON(test_the_slot_of_an_ended_object_may_be_of_one_that_is_not_shown),
 		ON(test_a_redeemed_ticket_is_shown),
 		ON(test_new_quotas_are_shown),
 		ON(invariant_5_a_change_writes_itself_alone),

@@ -142,6 +142,29 @@ static unsigned types_in_file(int fd, unsigned type)
 	return count;
 }
 
+/* The last slot is used no more, and is not written when an object gets it that the file does not show. */
+static void test_the_slot_of_an_ended_object_is_freed_in_the_file(void **state)
+{
+	struct tracked hidden[8] = { 0 };
+	struct peer peer = join();
+	struct wire_message drain = named(WIRE_DRAIN, 1, "x");
+
+	(void)state;
+	drain.drain.timeout_ms = -1;
+	create_with_mode(&peer, "x", 0600);
+	assert_int_equal(types_in_file(broker.status->file.fd, TRACKED_BUFFER), 1);
+	assert_int_equal(answer_to(&peer, &drain).type, WIRE_DONE);
+	run_passes();
+	for (unsigned i = 0; i < 8; i++)
+		tracked_begin(broker.tracking, &hidden[i], TRACKED_OWED);
+	broker_changed(&broker);
+	run_passes();
+	assert_int_equal(types_in_file(broker.status->file.fd, TRACKED_BUFFER), 0);
+	for (unsigned i = 0; i < 8; i++)
+		tracked_end(broker.tracking, &hidden[i]);
+	part(&peer);
+}
+
 /* Its slots are others', and of objects that the file does not show: nothing of the last broker stays in the file. */
 static void test_records_of_the_last_broker_are_freed(void **state)
 {
@@ -237,6 +260,7 @@ int main(void)
 		ON(test_a_removed_file_comes_again_with_its_events),
 		ON(test_the_next_broker_goes_on_with_the_file),
 		ON(test_records_of_the_last_broker_are_freed),
+		ON(test_the_slot_of_an_ended_object_is_freed_in_the_file),
 		ON(test_its_events_follow_those_of_the_last_broker),
 		ON(test_a_broker_that_does_not_begin_leaves_the_file),
 		ON(test_a_file_without_its_name_is_taken_over),
