@@ -71,9 +71,10 @@ owner_of() {
 	child_named gpubroker-owner "$1"
 }
 
-# broker_of PID: the broker's process of the brokerd or broker-run with that pid
+# broker_of PID: the broker's process of the brokerd or broker-run with that pid; the next one's, while one that was killed is
+# still ending
 broker_of() {
-	child_named gpubroker-serve "$1"
+	child_named gpubroker-serve "$1" | sort -n | tail -n 1
 }
 
 # plan: last

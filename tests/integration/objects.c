@@ -45,7 +45,10 @@ void process_line(pid_t pid, const char *what, char *line, int size)
 		fclose(file);
 }
 
-/* Returns the child of that name, as proc_pid_comm(5) has it; 0: there is none. */
+/*
+ * Returns the youngest child of that name, as proc_pid_comm(5) has it; 0: there is none. The one before it may still be
+ * ending when it serves.
+ */
 static pid_t child_named(pid_t parent, const char *name)
 {
 	char path[64], its_name[32];
@@ -54,10 +57,10 @@ static pid_t child_named(pid_t parent, const char *name)
 
 	snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
 	file = fopen(path, "re");
-	while (file && !found && fscanf(file, "%d", &child) == 1) {
+	while (file && fscanf(file, "%d", &child) == 1) {
 		process_line(child, "comm", its_name, sizeof its_name);
 		its_name[strcspn(its_name, "\n")] = 0;
-		found = strcmp(its_name, name) ? 0 : child;
+		found = strcmp(its_name, name) ? found : child;
 	}
 	if (file)
 		fclose(file);
