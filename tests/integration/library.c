@@ -115,6 +115,13 @@ static void test_memory(void)
 #define OWN_SYSTEM_CALLS false
 #endif
 
+/* The address sanitizer's malloc() has one lock for all threads, whose holder another thread may wait for. */
+#ifdef __SANITIZE_ADDRESS__
+#define MALLOC_LOCK SYS_futex
+#else
+#define MALLOC_LOCK SYS_exit
+#endif
+
 static _Atomic int broken;   /* 1 + the number of the first system call that was made */
 static _Atomic int failures; /* calls of the library that failed */
 static _Atomic bool turned;
@@ -136,6 +143,7 @@ static int forbid_system_calls(bool malloc_allowed)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, malloc_allowed ? MALLOC_LOCK : SYS_exit, 7, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, malloc_allowed ? SYS_mmap : SYS_exit, 6, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, malloc_allowed ? SYS_munmap : SYS_exit, 5, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, malloc_allowed ? SYS_mprotect : SYS_exit, 4, 0),
