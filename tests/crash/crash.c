@@ -385,7 +385,7 @@ static bool is_for(enum action action, enum side side)
 }
 
 /*
- * Memory is adopted by an owner that starts while there is some, which lasts as long as a play: about one try in ten has
+ * Memory is adopted by an owner that starts while there is some, which lasts as long as a play: one try in ten has
  * it. So it is tried until any scenario has.
  */
 #define ADOPTS 60
