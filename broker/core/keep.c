@@ -59,29 +59,30 @@ static void want_session(struct wanted *wanted, const struct session *session)
 	want(wanted, 1, KEPT_PIDFD, session->id, session->pidfd);
 }
 
-static struct wanted wanted_of(const struct tracked *tracked)
+/* Returns whether records of the object's type may imply descriptors, and which those of this one do. */
+static bool wanted_of(const struct tracked *tracked, struct wanted *wanted)
 {
 	const char *at = (const char *)tracked;
 	const struct allocation *allocation;
 	const struct timeline *timeline;
-	struct wanted wanted = { .fd = { -1, -1 } };
 
+	*wanted = (struct wanted){ .fd = { -1, -1 } };
 	switch (tracked ? (enum tracked_type)tracked->type : TRACKED_NONE) {
 	case TRACKED_SESSION:
-		want_session(&wanted, (const struct session *)(at - offsetof(struct session, tracked)));
+		want_session(wanted, (const struct session *)(at - offsetof(struct session, tracked)));
 		break;
 	case TRACKED_ALLOCATION:
 		allocation = (const struct allocation *)(at - offsetof(struct allocation, tracked));
-		want(&wanted, 0, KEPT_MEMORY, allocation->memory, allocation->descriptor);
+		want(wanted, 0, KEPT_MEMORY, allocation->memory, allocation->descriptor);
 		break;
 	case TRACKED_TIMELINE:
 		timeline = (const struct timeline *)(at - offsetof(struct timeline, shown.tracked));
-		want(&wanted, 0, KEPT_PAGE, timeline->buffer, timeline->writable);
+		want(wanted, 0, KEPT_PAGE, timeline->buffer, timeline->writable);
 		break;
 	default:
-		break;
+		return false;
 	}
-	return wanted;
+	return true;
 }
 
 static bool has(const uint64_t *keys, uint64_t key)
@@ -109,22 +110,13 @@ static void drop_later(struct keep *keep, uint64_t key)
 	keep->drops[keep->count++] = key;
 }
 
-/* Whether records of the object's type may imply descriptors. */
-static bool may_imply(const struct tracked *tracked)
-{
-	return tracked && (tracked->type == TRACKED_SESSION || tracked->type == TRACKED_ALLOCATION ||
-			   tracked->type == TRACKED_TIMELINE);
-}
-
 static void slot_changed(struct keep *keep, uint32_t number)
 {
-	const struct tracked *tracked = keep->broker->tracking->at[number];
 	struct keep_slot *slot = &keep->slot[number];
 	struct wanted wanted;
 
-	if (!slot->key[0] && !slot->key[1] && !may_imply(tracked))
+	if (!wanted_of(keep->broker->tracking->at[number], &wanted) && !slot->key[0] && !slot->key[1])
 		return;
-	wanted = wanted_of(tracked);
 	for (unsigned i = 0; i < KEEP_OF_SLOT; i++)
 		if (slot->key[i] && !has(wanted.key, slot->key[i]))
 			drop_later(keep, slot->key[i]);
@@ -268,8 +260,9 @@ void keep_loaded(struct keep *keep, bool (*had)(void *context, uint64_t key), vo
 	const struct tracking *tracking = keep->broker->tracking;
 
 	for (uint32_t number = 0; number < tracking->slots; number++) {
-		struct wanted wanted = wanted_of(tracking->at[number]);
+		struct wanted wanted;
 
+		(void)wanted_of(tracking->at[number], &wanted);
 		for (unsigned i = 0; i < KEEP_OF_SLOT; i++)
 			keep->slot[number].key[i] =
 				wanted.key[i] && had(context, wanted.key[i]) ? wanted.key[i] : 0;

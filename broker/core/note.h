@@ -9,7 +9,7 @@
  * its packet, which is in hand, again. A refusal is counted, because the reason for it may be gone by then. That an
  * answer was sent is no reason for a commit either: the next broker sends it again, and the client drops it. Both come
  * with the next commit. An answer that waits for room is a reason for one, before the next packet is received
- * (sessions_publish()).
+ * (sessions_commit()).
  */
 #ifndef GPUB_NOTE_H
 #define GPUB_NOTE_H

@@ -172,7 +172,7 @@ static int note(struct broker *broker, int ledger)
 	return error;
 }
 
-/* From here on this broker's ledger is the one that the next broker loads. */
+/* Has the keeper keep this broker's ledger for the next one, in place of the last broker's. */
 static int hand_over(struct broker *broker)
 {
 	struct takeover *takeover = broker->takeover;
@@ -207,13 +207,14 @@ static int note_and_load(struct broker *broker)
 {
 	int ledger = takeover_take(broker, KEPT_LEDGER), error = note(broker, ledger);
 
-	if (ledger < 0) {
-		takeover_note(broker);
-		return error ? error : hand_over(broker);
-	}
-	if (!error)
+	if (!error && ledger >= 0) {
 		error = load(broker, ledger);
-	close(ledger);
+	} else if (!error) {
+		takeover_note(broker);
+		error = hand_over(broker);
+	}
+	if (ledger >= 0)
+		close(ledger);
 	return error;
 }
 

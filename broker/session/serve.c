@@ -114,7 +114,7 @@ static void open_hand(struct session *session)
 	struct sessions *sessions = session->broker->sessions;
 	struct hand *hand = sessions->hand;
 
-	sessions_publish(session->broker);
+	sessions_commit(session->broker);
 	socket_packet_clear(&hand->packet);
 	atomic_signal_fence(memory_order_seq_cst);
 	hand->session = session->id;
@@ -326,7 +326,7 @@ void sessions_resume_hand(struct broker *broker)
 	else
 		take_messages(session, &sessions->hand->packet);
 	sessions->open = true;
-	sessions_publish(broker);
+	sessions_commit(broker);
 }
 
 int session_accept(struct broker *broker, int fd, int reserved)

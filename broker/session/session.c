@@ -126,7 +126,7 @@ void sessions_send(struct broker *broker)
 	outboxes_send(&broker->sessions->outboxes);
 }
 
-void sessions_publish(struct broker *broker)
+void sessions_commit(struct broker *broker)
 {
 	sessions_send(broker);
 	if (broker->sessions->open || broker->tracking->urgent)

@@ -205,7 +205,7 @@ struct sessions {
 	struct hand         *hand;    /* the packet that is handled, in memory that outlives a broker with a ledger */
 	struct hand          own_hand; /* `hand` of a broker without one */
 	unsigned             done;    /* number of messages of the packet in hand that are handled */
-	bool                 open;    /* a packet was received since the last sessions_send() or sessions_publish() */
+	bool                 open;    /* a packet was received since the last sessions_send() or sessions_commit() */
 	struct outboxes      outboxes;
 	struct pendings      pendings;
 };
@@ -263,7 +263,7 @@ void sessions_send(struct broker *broker);
  * the status file, the board and the orders is published by the end of the pass. Called before the next packet is
  * received.
  */
-void sessions_publish(struct broker *broker);
+void sessions_commit(struct broker *broker);
 
 /*
  * Returns 0 if the session may be sent so many messages with a descriptor now, or the error of outbox_check(). Also

@@ -312,7 +312,10 @@ static void write_record(struct broker *broker, uint32_t slot)
 		put(broker->status, STATUS_OFFSET(slot), &free_slot, sizeof free_slot);
 }
 
-/* Frees the slots that have a record and no shown object, in what is mapped of the file by now. */
+/*
+ * Frees the slots that have a record and no shown object, in what is newly mapped of the file: such a record is of the
+ * broker before this one, or of before the file was cut.
+ */
 static void clear_others(struct status *status)
 {
 	const struct tracking *tracking = &status->tracking;
@@ -337,7 +340,7 @@ static int write_records(struct broker *broker)
 	int error = mapped_file_reserve(&status->file, STATUS_OFFSET(status->tracking.slots));
 	uint32_t slot;
 
-	if (!error && status->has_others)
+	if (!error)
 		clear_others(status);
 	while (!error && status->tracking.changes[SINK_STATUS].count) {
 		slot = tracking_take(&status->tracking, SINK_STATUS);
@@ -390,7 +393,6 @@ static void forget_written(struct status *status)
 {
 	mapped_file_reset(&status->file);
 	status->header.seal.checksum = 0;
-	status->has_others = true;
 	status->cleared = 0;
 	for (uint32_t slot = 0; slot < status->tracking.slots; slot++)
 		tracking_put(&status->tracking, SINK_STATUS, slot);

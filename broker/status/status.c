@@ -329,7 +329,7 @@ int status_reopen(struct status *status, int fd, const char *instance)
 	if (error)
 		return error;
 	status->file.fd = fd;
-	status->taken_over = status->has_others = true;
+	status->taken_over = true;
 	error = mapped_file_reserve(&status->file, STATUS_HEADER_SIZE);
 	if (error)
 		return not_taken(error, strerror(-error));

@@ -47,8 +47,7 @@ struct status {
 	char            job_id[STATUS_JOB_SIZE];
 	bool            started;    /* status_start() was called */
 	bool            taken_over; /* the file was the last broker's, which has told readers all that is in it */
-	bool            has_others; /* the file may have records that this broker has not written by now */
-	uint32_t        cleared;    /* number of slots that have no such record any more */
+	uint32_t        cleared;    /* number of the file's slots that have no record of another broker */
 	bool            complained; /* the last write failed, and the log says so */
 	struct ring     ring;
 	/* timer, pending for RETRY_MS after the file could not grow; NULL: there was no memory for it */

@@ -66,7 +66,7 @@ bounded() {
 	[ "$1" -gt 0 ] && [ "$2" -gt 0 ] && [ $(($2 * 2)) -le $(($1 * 3 + 2000)) ]
 }
 
-check "every message is answered, with empty tables and with full ones" count_messages
+check "every message is answered, with empty tables, with full ones and with a ledger" count_messages
 table >rows
 # each_message: every message of a client has a label that begins with it, but those whose answer is a file (VIEW), which
 # is as long as what is there

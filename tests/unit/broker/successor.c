@@ -441,7 +441,7 @@ void successor_expect_same_effect(void)
 			      wire_row(killed_at)->name, error_text());
 	assert_int_equal(loaded.damaged, 0);
 	assert_int_equal(load_resume(&successor, false), 0);
-	sessions_publish(&successor);
+	sessions_commit(&successor);
 	text_hides_chance = true;
 	snprintf(text, sizeof text, "the living broker and its successor, at %s of %s,",
 		 moment == KILL_RECEIVED ? "the receive" : "the commit", wire_row(killed_at)->name);
@@ -578,6 +578,37 @@ void expect_same(const char *what, char *one, char *other)
 	}
 	print_message("%s differ:\n%.*s\n%.*s\n", what, (int)strcspn(a, "\n"), a, (int)strcspn(b, "\n"), b);
 	fail();
+}
+
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st.st_ino;
+}
+
+void expect_replaced_ledger(bool damaged)
+{
+	static struct note anew;
+	struct loaded loaded;
+	int copy;
+
+	note_all();
+	copy = ledger_copied();
+	successor_begin();
+	assert_int_equal(note_go_on(&successor, &anew, copy), 0);
+	assert_int_equal(inode_of(ledger_fd(&anew.ledger)), inode_of(copy));
+	assert_int_equal(successor_go_on(copy, &loaded), 0);
+	successor.sessions->hand->crashes = 7;
+	assert_int_equal(note_loaded(&successor, &anew, damaged), 1);
+	assert_int_not_equal(inode_of(ledger_fd(&anew.ledger)), inode_of(copy));
+	assert_ptr_equal(successor.sessions->hand, ledger_hand(&anew.ledger));
+	assert_int_equal(successor.sessions->hand->crashes, 7);
+	expect_same("the ledger and the one in its place", ledger_text(&note), ledger_text(&anew));
+	note_end(&successor, &anew);
+	close(copy);
+	successor_end();
 }
 
 void expect_equal_successor(void)

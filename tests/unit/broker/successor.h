@@ -69,6 +69,12 @@ void successor_end(void);
 void expect_same(const char *what, char *one, char *other);
 
 /*
+ * Fails unless a successor, after it has loaded a copy of the ledger, notes the same in a new ledger, which has the
+ * hand, too, and leaves the copy as it is. damaged: as note_loaded() has it.
+ */
+void expect_replaced_ledger(bool damaged);
+
+/*
  * Fails unless the ledger has what the living broker has, the successor that loads it is its equal, and notes the same
  * when it goes on with it.
  */

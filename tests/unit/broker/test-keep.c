@@ -3,6 +3,8 @@
  * test-keep.c - what is sent to the keeper, in which order, and what waits for the keeper. test-load-random.c compares
  * what is kept with the ledger after each step. successor.h is the world.
  */
+#include <unistd.h>
+
 #include "successor.h"
 
 #include "broker/session/session-end.h"
@@ -136,6 +138,27 @@ static void test_a_socket_is_closed_after_the_keeper_has_dropped_it(void **state
 	assert_int_equal(kept_count(keeper_kept()), 0);
 }
 
+/* A connection without a greeting has no record, so its end is no reason for a commit. */
+static void test_what_was_never_kept_goes_without_a_commit(void **state)
+{
+	int sock = dial();
+	uint64_t commit;
+
+	(void)state;
+	EXPECT_SOON(greeting() == 1);
+	run_passes();
+	commit = note.ledger.commit;
+	close(sock);
+	EXPECT_SOON(greeting() == 0);
+	run_passes();
+	assert_int_equal(broker.discard->held_count, 0);
+	/* as for memory that is freed behind a fence, and was never kept */
+	broker.jobs->let--;
+	broker_publish(&broker);
+	assert_int_equal(broker.jobs->let, broker.jobs->numbers);
+	assert_int_equal(note.ledger.commit, commit);
+}
+
 /* The socket of a client that is dead stays the session's until the death is proven; the pidfd is still kept. */
 static void test_who_hangs_up_with_mappings_is_kept_without_a_socket(void **state)
 {
@@ -198,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { TEST(test_keys_name_kind_and_number),
 					    TEST(test_memory_stays_kept_in_the_pool_and_is_put_once),
 					    TEST(test_a_release_waits_until_the_keeper_has_dropped),
+					    TEST(test_what_was_never_kept_goes_without_a_commit),
 					    TEST(test_a_socket_is_closed_after_the_keeper_has_dropped_it),
 					    TEST(test_who_hangs_up_with_mappings_is_kept_without_a_socket),
 					    TEST(test_a_broker_may_die_with_puts_in_the_line),

@@ -419,6 +419,32 @@ static void test_answers_that_wait_for_room_are_noted(void **state)
 	expect_waiting_noted(5);
 }
 
+/* ---- the next ledger ---- */
+
+static void test_a_damaged_ledger_is_replaced(void **state)
+{
+	struct peer peer = join();
+
+	(void)state;
+	make(&peer, "a", 0);
+	expect_replaced_ledger(true);
+	ask(&peer, WIRE_UNLINK, "a");
+	part(&peer);
+}
+
+/* As after a user who had all that its quotas allow. */
+static void test_a_ledger_that_is_far_too_large_is_replaced(void **state)
+{
+	struct peer peer = join();
+
+	(void)state;
+	make(&peer, "a", 0);
+	assert_int_equal(ledger_reserve(&note.ledger, 100000), 0);
+	expect_replaced_ledger(false);
+	ask(&peer, WIRE_UNLINK, "a");
+	part(&peer);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -433,7 +459,9 @@ int main(void)
 					    TEST(test_a_drain_awaits_the_buffer_that_it_unlinked),
 					    TEST(test_a_question_costs_no_commit),
 					    TEST(test_a_refused_request_is_not_handled_again),
-					    TEST(test_answers_that_wait_for_room_are_noted) };
+					    TEST(test_answers_that_wait_for_room_are_noted),
+					    TEST(test_a_damaged_ledger_is_replaced),
+					    TEST(test_a_ledger_that_is_far_too_large_is_replaced) };
 
 	return cmocka_run_group_tests_name("load and go on", tests, harness_group_setup, harness_group_teardown);
 }

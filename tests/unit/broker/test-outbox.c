@@ -8,7 +8,9 @@
  */
 #include "session-harness.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -359,6 +361,42 @@ static void test_room_is_told_when_the_peer_has_read(void **state)
 	part(&peer);
 }
 
+static bool has_no_room;
+
+static int more_room(void *context, uint32_t slots)
+{
+	(void)context;
+	(void)slots;
+	return has_no_room ? -ENOMEM : 0;
+}
+
+/* Whoever has reserved none finds no slot, rather than one that is promised to an answer. */
+static void test_promised_slots_are_kept_for_answers(void **state)
+{
+	static struct tracked tracked[200];
+	struct tracking tracking = { .reserve = more_room };
+	unsigned begun = 0;
+
+	(void)state;
+	memset(tracked, 0, sizeof tracked);
+	has_no_room = false;
+	assert_int_equal(tracking_reserve(&tracking, 2), 0);
+	tracking.promised = 2;
+	has_no_room = true;
+	for (unsigned i = 0; i < 100; i++) {
+		tracked_begin(&tracking, &tracked[i], TRACKED_WAIT);
+		begun += tracked[i].number != 0;
+	}
+	assert_int_equal(begun, tracking.room - 2);
+	assert_int_equal(tracking_reserve(&tracking, 1), -ENOMEM);
+	for (unsigned i = 0; i < 2; i++) {
+		tracking.promised--;
+		tracked_begin(&tracking, &tracked[100 + i], TRACKED_OWED);
+		assert_int_not_equal(tracked[100 + i].number, 0);
+	}
+	tracking_deinit(&tracking);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +409,7 @@ int main(void)
 		ON(test_an_acquire_that_was_checked_is_sent),
 		ON(invariant_12_what_waits_for_room_is_sent_after_it_is_published),
 		ON(test_room_is_told_when_the_peer_has_read),
+		ON(test_promised_slots_are_kept_for_answers),
 		ON(invariant_5_a_page_and_a_pidfd_need_a_descriptor),
 	};
 

@@ -142,7 +142,10 @@ static unsigned types_in_file(int fd, unsigned type)
 	return count;
 }
 
-/* The last slot is used no more, and is not written when an object gets it that the file does not show. */
+/*
+ * Its record is freed although its slot is behind the last used one: the next object in that slot may be one that the
+ * file does not show, whose begin writes nothing.
+ */
 static void test_the_slot_of_an_ended_object_is_freed_in_the_file(void **state)
 {
 	struct tracked hidden[8] = { 0 };
