@@ -114,6 +114,7 @@ bench_cuda += \
 	bench/gpu-round \
 	bench/gpu-create \
 	bench/gpu-drain \
+	bench/gpu-pause \
 	bench/gpu-bandwidth \
 	bench/gpu-worker \
 	bench/gpu-opens \
@@ -145,6 +146,9 @@ bench_gpu_opens_SOURCES = bench/gpu-opens.c $(bench_gpu)
 bench_gpu_opens_LDADD = $(bench_gpu_libs)
 bench_gpu_peers_raw_SOURCES = bench/gpu-peers/raw.c $(bench_gpu)
 bench_gpu_peers_raw_LDADD = $(bench_gpu_libs)
+bench_gpu_pause_SOURCES = bench/pause.c $(bench_clients)
+bench_gpu_pause_CPPFLAGS = $(AM_CPPFLAGS) -DGPU_PAUSE
+bench_gpu_pause_LDADD = $(public_libs) -lpthread
 bench_gpu_return_on_SOURCES = bench/gpu-return-on.c $(bench_gpu)
 bench_gpu_return_on_LDADD = $(bench_gpu_libs)
 bench_gpu_round_SOURCES = bench/gpu-round.c $(bench_gpu)

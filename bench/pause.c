@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pause.c - how long a call waits that is under way when the broker's process is killed: from the SIGKILL to its
- * answer, for 64 clients that ask all the time, among 4,000 and among 40,000 buffers.
+ * answer, for 64 clients that ask all the time, among 4,000 and among 40,000 buffers. gpu-pause is the same program,
+ * with buffers on a CUDA device.
  */
 #include <signal.h>
 #include <string.h>
@@ -11,6 +12,14 @@
 
 #include "bench.h"
 #include "clients.h"
+
+#ifdef GPU_PAUSE
+#define DEVICE "cuda"
+#define PREFIX "gpu-"
+#else
+#define DEVICE "host"
+#define PREFIX ""
+#endif
 
 #define CLIENTS   64
 #define KILLS     25
@@ -36,7 +45,7 @@ static void config_write(unsigned buffers)
 	snprintf(path, sizeof path, "%s/conf", folder);
 	file = fopen(path, "we");
 	if (!file || fprintf(file,
-			     "socket = \"%s/socket\"\ninstance = \"pause-%d\"\ndevice = \"host\"\nlog = \"quiet\"\n"
+			     "socket = \"%s/socket\"\ninstance = \"pause-%d\"\ndevice = \"" DEVICE "\"\nlog = \"quiet\"\n"
 			     "board { buffers = %u mappings = %u }\n"
 			     "quota \"default\" { buffers = %u mappings = %u grants = %u }\n"
 			     "quota \"root\" { buffers = %u mappings = %u grants = %u }\n",
@@ -171,7 +180,7 @@ int main(void)
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED || !mkdtemp(folder))
 		bench_fail("no memory, or no folder in /tmp");
-	measure(4000, "pause-4000");
-	measure(40000, "pause-40000");
+	measure(4000, PREFIX "pause-4000");
+	measure(40000, PREFIX "pause-40000");
 	return 0;
 }

@@ -261,7 +261,7 @@ test_scripts = \
 	tests/gpu/job-mps.sh tests/gpu/machines.sh tests/gpu/mps.sh \
 	tests/gpu/orders.sh \
 	tests/gpu/pages.sh \
-	tests/gpu/owner-kills.sh \
+	tests/gpu/owner-kills.sh tests/gpu/broker-kills.sh tests/gpu/survives.sh \
 	tests/gpu/parked.sh \
 	tests/gpu/permuted.sh \
 	tests/gpu/python.sh \

@@ -56,12 +56,13 @@ check "the owner is the one that there was" eval '[ -n "$owner" ] && timeout 30 
 check "the process gets signals from brokerd alone" eval 'before=$(broker_of "$broker") && kill -TERM "$before" && kill -INT "$before" &&
 	kill -HUP "$before" && sleep 0.3 && [ "$(broker_of "$broker")" = "$before" ] && timeout 30 "$ctl" list >listed'
 
-check "a simulation whose broker is killed ten times makes the same picture" env DEVICE=host timeout 120 \
+check "a simulation whose broker is killed ten times makes the same picture" env DEVICE="${TEST_DEVICE:-host}" timeout 120 \
 	"$top_srcdir/examples/survive.sh" "$built"
 
 # ---- a death in the gap ----
 
-# releases: while no broker serves, the writer of a timeline is killed, and so is the broker; whoever waits for the writer is released
+# releases: while no broker serves, the writer of a timeline is killed and ends, and so does the broker; whoever waits for the writer is
+# released
 releases() {
 	local ms
 	"$client" signal awaited 1 mark signalled wait end >client.out 2>&1 </dev/null &
@@ -70,8 +71,10 @@ releases() {
 	timeout 30 "$client" reach awaited 5 >reached 2>&1 </dev/null &
 	reader=$!
 	sleep 0.2
-	kill -STOP "$(broker_of "$broker")" && kill -KILL "$writer" && kill -KILL "$(broker_of "$broker")" || return 1
+	kill -STOP "$(broker_of "$broker")" && kill -KILL "$writer"
+	wait "$writer"
 	ms=${EPOCHREALTIME/./}
+	kill -KILL "$(broker_of "$broker")" || return 1
 	wait "$reader"
 	[ $? != 124 ] || return 1
 	echo "# released $(((${EPOCHREALTIME/./} - ms) / 1000)) ms after the kill of the broker"
