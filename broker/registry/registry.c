@@ -687,15 +687,12 @@ int registry_restore_buffer(struct registry *registry, const struct buffer_recor
 	return 0;
 }
 
-/* Ends the buffers and frees the allocations that nothing keeps. */
-static void end_unused(struct registry *registry)
+/* Frees the allocations that nothing keeps. */
+static void free_unused(struct registry *registry)
 {
-	struct buffer *buffer, *next;
-	struct allocation *allocation, *other;
+	struct allocation *allocation, *next;
 
-	HASH_ITER(by_serial, registry->serials, buffer, next)
-		registry_end_buffer(registry, buffer);
-	DL_FOREACH_SAFE(registry->memory->allocations, allocation, other)
+	DL_FOREACH_SAFE(registry->memory->allocations, allocation, next)
 		if (!allocation->parent && allocation_is_made(allocation))
 			memory_decide_free(registry->memory, allocation);
 }
@@ -713,18 +710,22 @@ void registry_restored(struct registry *registry)
 		word_store(registry, buffer, buffer->state == BUFFER_LIVE ? BOARD_LIVE : BOARD_DRAINING);
 		buffer->notices.grant = buffer->grants;
 		notices_send_later(registry, &buffer->notices);
+		registry_end_buffer(registry, buffer);
 	}
-	end_unused(registry);
+	free_unused(registry);
 }
 
 void registry_trust(struct registry *registry)
 {
+	struct buffer *buffer, *next;
 	struct allocation *allocation;
 
 	registry->memory->doubted = false;
 	DL_FOREACH(registry->memory->allocations, allocation)
 		memory_restored(registry->memory, allocation);
-	end_unused(registry);
+	HASH_ITER(by_serial, registry->serials, buffer, next)
+		registry_end_buffer(registry, buffer);
+	free_unused(registry);
 }
 
 unsigned buffer_rights(const struct buffer *buffer, const struct identity *identity)
