@@ -123,6 +123,13 @@ static void name_gpu(void)
 	globfree(&found);
 }
 
+void bench_device(const char *kind)
+{
+	snprintf(device, sizeof device, "%s", kind);
+	if (!strncmp(kind, "cuda", 4))
+		name_gpu();
+}
+
 void bench_end(struct bench *bench)
 {
 	uint32_t ours = sort(bench, BENCH_OURS), peer = sort(bench, BENCH_PEER);
@@ -260,9 +267,7 @@ void bench_broker_start_with(struct bench_broker *broker, const char *kind, cons
 	broker->serving = bench_child(broker->pid, "gpubroker-serve");
 	if (!broker->serving)
 		broker->serving = broker->pid;
-	snprintf(device, sizeof device, "%s", kind);
-	if (!strncmp(kind, "cuda", 4))
-		name_gpu();
+	bench_device(kind);
 }
 
 void bench_broker_start(struct bench_broker *broker, const char *kind)

@@ -58,6 +58,9 @@ struct bench_broker {
 	char  address[128];
 };
 
+/* Has the lines say which device it is: "host" or "cuda". */
+void bench_device(const char *kind);
+
 /*
  * Starts broker-run ($top_builddir/broker/broker-run) on that device, "host" or "cuda", puts its address where
  * gpub_connect(NULL) finds it, and has the lines say which device it was. First of all: it forks.

@@ -45,7 +45,8 @@ static void config_write(unsigned buffers)
 	snprintf(path, sizeof path, "%s/conf", folder);
 	file = fopen(path, "we");
 	if (!file || fprintf(file,
-			     "socket = \"%s/socket\"\ninstance = \"pause-%d\"\ndevice = \"" DEVICE "\"\nlog = \"quiet\"\n"
+			     "socket = \"%s/socket\"\ninstance = \"pause-%d\"\n"
+			     "device = \"" DEVICE "\"\nlog = \"quiet\"\n"
 			     "board { buffers = %u mappings = %u }\n"
 			     "quota \"default\" { buffers = %u mappings = %u grants = %u }\n"
 			     "quota \"root\" { buffers = %u mappings = %u grants = %u }\n",
@@ -74,28 +75,6 @@ static void brokerd_start(unsigned buffers)
 		usleep(1000);
 }
 
-/* The process that serves; 0: none does now. */
-static pid_t server(void)
-{
-	char path[64], name[32];
-	pid_t child, found = 0;
-	FILE *children, *comm;
-
-	snprintf(path, sizeof path, "/proc/%d/task/%d/children", brokerd, brokerd);
-	children = fopen(path, "re");
-	while (children && !found && fscanf(children, "%d", &child) == 1) {
-		snprintf(path, sizeof path, "/proc/%d/comm", child);
-		comm = fopen(path, "re");
-		if (comm && fscanf(comm, "%31s", name) == 1 && !strcmp(name, "gpubroker-serve"))
-			found = child;
-		if (comm)
-			fclose(comm);
-	}
-	if (children)
-		fclose(children);
-	return found;
-}
-
 /* ---- the clients ---- */
 
 static void kill_again_and_again(void)
@@ -106,7 +85,7 @@ static void kill_again_and_again(void)
 		usleep(1000);
 	for (int i = 0; i < KILLS; i++) {
 		usleep(PAUSE_MS * 1000);
-		while (!(now = server()) || now == last)
+		while (!(now = bench_child(brokerd, "gpubroker-serve")) || now == last)
 			usleep(1000);
 		shared->killed[i] = bench_now_ns();
 		kill(now, SIGKILL);
@@ -164,6 +143,7 @@ static void measure(unsigned buffers, const char *name)
 
 	memset(shared, 0, sizeof *shared);
 	bench_begin(&bench, name, "ms");
+	bench_device(DEVICE);
 	brokerd_start(buffers);
 	if (clients_create_apart(buffers, 64) < buffers)
 		bench_fail("the broker has no room for %u buffers", buffers);
@@ -175,6 +155,15 @@ static void measure(unsigned buffers, const char *name)
 	bench_end(&bench);
 }
 
+static void folder_remove(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "%s/conf", folder);
+	unlink(path);
+	rmdir(folder);
+}
+
 int main(void)
 {
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -182,5 +171,6 @@ int main(void)
 		bench_fail("no memory, or no folder in /tmp");
 	measure(4000, PREFIX "pause-4000");
 	measure(40000, PREFIX "pause-40000");
+	folder_remove();
 	return 0;
 }
