@@ -53,6 +53,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/request/manage.c broker/request/manage.h \
 	broker/registry/marks.c broker/registry/marks.h \
 	broker/daemon/notify.c broker/daemon/notify.h \
+	broker/daemon/upgrade.c broker/daemon/upgrade.h \
 	broker/base/option-table.c broker/base/option-table.h \
 	broker/base/process-start.c broker/base/process-start.h \
 	broker/session/outbox.c broker/session/outbox.h \
@@ -73,6 +74,7 @@ broker_libbrokercore_la_SOURCES = \
 	broker/owner/start.c broker/owner/start.h \
 	broker/keeper/alive.c broker/keeper/alive.h \
 	broker/keeper/child.c broker/keeper/child.h \
+	broker/keeper/handover.c broker/keeper/handover.h \
 	broker/keeper/keeper.c broker/keeper/keeper.h \
 	broker/keeper/kept.c broker/keeper/kept.h \
 	broker/keeper/line.c broker/keeper/line.h \

@@ -46,7 +46,8 @@ unit_tests = \
 	tests/unit/broker/test-load-resume \
 	tests/unit/broker/test-ledger tests/unit/broker/test-leftovers \
 	tests/unit/broker/test-kept \
-	tests/unit/broker/test-keeper tests/unit/broker/test-keeper-ends \
+	tests/unit/broker/test-handover \
+	tests/unit/broker/test-keeper tests/unit/broker/test-keeper-ends tests/unit/broker/test-keeper-upgrade \
 	tests/unit/broker/test-alive \
 	tests/unit/broker/test-watchdog \
 	tests/unit/broker/test-line \
@@ -244,7 +245,7 @@ test_scripts = \
 	tests/install/dashboard.sh \
 	tests/integration/ctl.sh \
 	tests/integration/events.sh tests/integration/owner.sh tests/integration/owner-status.sh tests/integration/owner-kills.sh \
-	tests/integration/broker-kills.sh tests/integration/survives.sh tests/integration/run-survives.sh \
+	tests/integration/broker-kills.sh tests/integration/survives.sh tests/integration/upgrade.sh tests/integration/run-survives.sh \
 	tests/integration/view.sh \
 	tests/speed/instructions.sh \
 	tests/speed/messages.sh \
@@ -288,7 +289,7 @@ suite_programs = $(model_programs) $(crash_programs) $(hostile_programs)
 suite_scripts = $(model_scripts) $(crash_scripts) $(hostile_scripts) $(scale_scripts)
 test_tools = tests/integration/kernels tests/integration/parked tests/integration/permuted tests/integration/status-client \
 	tests/integration/view-client tests/integration/owner-kills tests/integration/owner-holds tests/integration/broker-kills \
-	tests/integration/activate tests/integration/notify-listen tests/integration/denied tests/speed/rounds \
+	tests/integration/activate tests/integration/notify-listen tests/integration/denied tests/integration/false-upgrade tests/speed/rounds \
 	tests/speed/messages tests/supervisor
 tests_supervisor_LDADD =
 tests_integration_kernels_LDADD = $(public_libs)
@@ -430,6 +431,7 @@ tests_unit_broker_test_jobs_lost_SOURCES = tests/unit/broker/test-jobs-lost.c $(
 keeper_harness = tests/unit/broker/keeper-harness.c tests/unit/broker/keeper-harness.h
 tests_unit_broker_test_keeper_SOURCES = tests/unit/broker/test-keeper.c $(keeper_harness)
 tests_unit_broker_test_keeper_ends_SOURCES = tests/unit/broker/test-keeper-ends.c $(keeper_harness)
+tests_unit_broker_test_keeper_upgrade_SOURCES = tests/unit/broker/test-keeper-upgrade.c $(keeper_harness)
 tests_unit_broker_test_alive_SOURCES = tests/unit/broker/test-alive.c $(keeper_harness)
 tests_unit_broker_test_watchdog_SOURCES = tests/unit/broker/test-watchdog.c $(keeper_harness)
 tests_unit_broker_test_line_SOURCES = tests/unit/broker/test-line.c $(failing) $(keeper_harness)

@@ -6,7 +6,7 @@
 #
 # ./bootstrap deb makes them, lintian judges them. In a Debian that has nothing else: they install by the README's commands, and
 # the demo runs; then autopkgtest runs the package tests (debian/tests) that need no systemd. In a Debian that systemd-nspawn
-# boots: they install, debian/tests/service passes, an upgrade leaves the broker running, remove and purge leave nothing.
+# boots: they install, debian/tests/service passes, a broker that runs goes on as the upgraded program, remove and purge leave nothing.
 #
 # PACKAGES_FROM=FOLDER takes packages that were made before, from there, and makes none.
 #
@@ -132,8 +132,19 @@ check "the packages install" bash install
 check "systemd finds no fault in the units" systemd-analyze verify --man=no gpubroker.service gpubroker.socket
 systemd-analyze security gpubroker.service --no-pager | tail -n 1
 pid=$(broker)
+check "a buffer is made" broker-ctl create kept 1M
+goes_on() {
+	local tries
+	for ((tries = 0; tries < 100; tries++)); do
+		broker-status --json system | grep -q '"ended": "upgraded"' && ! readlink "/proc/$pid/exe" | grep -q deleted && return
+		sleep 0.1
+	done
+	return 1
+}
 check "an upgrade" bash install --reinstall
 check "leaves the broker running" test "$(broker)" = "$pid"
+check "as the new program" goes_on
+check "with all that there was" broker-ctl stat kept
 check "it serves the new tools" broker-ctl create upgraded 1M
 check "the package is removed" apt-get remove -y gpubroker
 check "with its service, its socket and what it shared" nothing_left

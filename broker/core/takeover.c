@@ -238,7 +238,8 @@ static void tell(struct broker *broker)
 	static const char *const ends[] = { [POLICY_FIRST] = "ended",
 					    [POLICY_KILLED] = "was killed",
 					    [POLICY_CRASHED] = "crashed",
-					    [POLICY_WATCHDOG] = "hung" };
+					    [POLICY_WATCHDOG] = "hung",
+					    [POLICY_UPGRADED] = "made way for another version" };
 	const struct takeover *takeover = broker->takeover;
 	uint64_t death = takeover->from->death_ns, pause_us = death ? (now_ns(CLOCK_MONOTONIC) - death) / 1000 : 0;
 	char text[EVENT_TEXT_MAX];

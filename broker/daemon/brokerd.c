@@ -4,9 +4,11 @@
  *
  * This process is the keeper (keeper/keeper.h): it reads the configuration, makes the socket and the board, and starts
  * the broker (service.h), and the next one when a broker dies. It gets the signals of terminals and service managers,
- * and passes on what the broker has to do. Never daemonises or changes its user: that is the service manager's task.
+ * and passes on what the broker has to do. At SIGUSR2 the program that is installed now goes on in this process
+ * (upgrade.h). Never daemonises or changes its user: that is the service manager's task.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,7 @@
 #include "broker/users/identity.h"
 #include "common/error.h"
 #include "service.h"
+#include "upgrade.h"
 
 #define BROKER_NAME "gpubroker-serve" /* 15 bytes: the kernel keeps no more */
 
@@ -29,6 +32,8 @@ struct program {
 	struct service service; /* the broker's process has a copy */
 	struct control control;
 	struct keeper  keeper;
+	struct upgrade upgrade;
+	int            config; /* of brokerd_config_share(), for the next program; -1: there is none */
 	struct event  *watchdog;
 	int            status;  /* the program's exit status, when the keeper has ended */
 };
@@ -69,6 +74,62 @@ static void on_ended(void *context, int status)
 	event_base_loopbreak(program->control.base);
 }
 
+/* ---- another program goes on ---- */
+
+static bool on_pack(void *context, struct handover *handover)
+{
+	struct program *program = context;
+	const struct service *service = &program->service;
+
+	if (!program->keeper.shared)
+		return false;
+	if (program->config >= 0)
+		close(program->config);
+	program->config = brokerd_config_share(service->config);
+	handover->failed = program->config < 0;
+	handover_add(handover, HANDOVER_CONFIG, 0, program->config);
+	handover_add(handover, HANDOVER_BOARD, 0, service->board.writable);
+	if (service->notify.fd >= 0)
+		handover_add(handover, HANDOVER_NOTIFY, service->notify.watchdog_us, service->notify.fd);
+	keeper_pack(&program->keeper, handover);
+	return true;
+}
+
+static int end_broker(void *context)
+{
+	struct program *program = context;
+
+	return keeper_upgrade(&program->keeper);
+}
+
+static void on_upgrade(void *context)
+{
+	struct program *program = context;
+
+	upgrade_exec(&program->upgrade);
+}
+
+static void on_back(void *context)
+{
+	struct program *program = context;
+
+	upgrade_back(&program->upgrade);
+}
+
+static void on_ready(void *context)
+{
+	struct program *program = context;
+
+	upgrade_ready(&program->upgrade);
+}
+
+static void on_reaped(void *context, pid_t pid, int status)
+{
+	struct program *program = context;
+
+	upgrade_reaped(&program->upgrade, pid, status);
+}
+
 /* ---- signals and the service manager ---- */
 
 static void on_signal(void *context, const struct signalfd_siginfo *info)
@@ -87,6 +148,9 @@ static void on_signal(void *context, const struct signalfd_siginfo *info)
 		keeper_reap_others(&program->keeper);
 		break;
 	case SIGNAL_FOR_WORKERS:
+		if (info->ssi_signo == SIGUSR2)
+			upgrade_ask(&program->upgrade, program->control.base);
+		break;
 	case SIGNAL_UNTOUCHED:
 		break;
 	}
@@ -133,12 +197,15 @@ static int keep(struct program *program)
 {
 	const struct keeper_program kept = {
 		.name = BROKER_NAME, .broker = broker, .cold = on_cold, .owner = on_owner,
-		.ended = on_ended, .reaps = true, .context = program
+		.ended = on_ended, .reaps = true, .reaped = on_reaped, .upgrade = on_upgrade, .back = on_back,
+		.ready = on_ready, .from = program->upgrade.from.count ? &program->upgrade.from : NULL,
+		.context = program
 	};
 	int error = keeper_init(&program->keeper, program->control.base, &kept);
 
 	if (error)
 		return error;
+	keeper_reap_others(&program->keeper); /* what ended before this program was executed */
 	event_base_dispatch(program->control.base);
 	keeper_deinit(&program->keeper);
 	return 0;
@@ -168,27 +235,55 @@ static int reloads_make(struct reloads **reloads)
 	return 0;
 }
 
-static int program_run(struct program *program, const sigset_t *signals)
+/* Makes the socket and the board. */
+static int begin_anew(struct service *service)
 {
-	struct service *service = &program->service;
 	const struct broker_config *config = &service->config->broker;
 	int error;
 
-	error = identity_check_system();
-	if (!error)
-		error = reloads_make(&service->reloads);
-	if (error)
-		return error;
 	leftovers_await(config->instance);
 	leftovers_remove(config->instance);
 	error = brokerd_socket_open(&service->socket, service->config);
 	if (error)
 		return error;
-	error = board_reserve(&service->board, config->buffers, config->handles);
-	if (!error) {
-		error = loop_run(program, signals);
-		board_destroy(&service->board);
-	}
+	error = board_reserve_open(&service->board, config->buffers, config->handles);
+	if (error)
+		brokerd_socket_close(&service->socket);
+	return error;
+}
+
+static int duplicate_kept(const struct upgrade *upgrade, enum kept_kind kind)
+{
+	return fcntl(upgrade_kept(upgrade, keep_key(kind, KEPT_ONLY)), F_DUPFD_CLOEXEC, 0);
+}
+
+/* Goes on with the socket and the board of the program before, whose keeper has what is duplicated here. */
+static int go_on(struct service *service, const struct upgrade *upgrade)
+{
+	int fd = duplicate_kept(upgrade, KEPT_LISTENER), lock = duplicate_kept(upgrade, KEPT_LISTENER_LOCK);
+	int file = upgrade_kept(upgrade, keep_key(KEPT_LISTENER_FILE, KEPT_ONLY));
+	int error = brokerd_socket_adopt(&service->socket, fd, lock, file);
+
+	if (!error)
+		error = board_adopt(&service->board, handover_fd(&upgrade->from, HANDOVER_BOARD));
+	service->reloads->asked = 1; /* the file may have changed since the program before has read it */
+	return error;
+}
+
+static int program_run(struct program *program, const sigset_t *signals)
+{
+	struct service *service = &program->service;
+	int error;
+
+	error = identity_check_system();
+	if (!error)
+		error = reloads_make(&service->reloads);
+	if (!error)
+		error = program->upgrade.from.count ? go_on(service, &program->upgrade) : begin_anew(service);
+	if (error)
+		return error;
+	error = loop_run(program, signals);
+	board_destroy(&service->board);
 	brokerd_socket_close(&service->socket);
 	return error;
 }
@@ -208,9 +303,15 @@ static int program_main(struct program *program)
 	log_level_set(service->config->log);
 	log_journal();
 	notify_open(&service->notify);
+	if (handover_find(&program->upgrade.from, HANDOVER_NOTIFY))
+		service->notify = (struct notify){ handover_fd(&program->upgrade.from, HANDOVER_NOTIFY),
+						   handover_value(&program->upgrade.from, HANDOVER_NOTIFY) };
 	error = program_run(program, &signals);
-	if (error)
+	if (error) {
 		log_say("%s", error_text());
+		upgrade_back(&program->upgrade);
+	}
+	upgrade_close(&program->upgrade);
 	notify_close(&service->notify);
 	brokerd_config_free(service->config);
 	return error ? EXIT_BROKER : program->status;
@@ -226,22 +327,40 @@ static int check_done(const struct brokerd_options *options)
 	return 1;
 }
 
+/* Reads the configuration: the file, or what the program before this one began with. */
+static int load(struct program *program)
+{
+	struct service *service = &program->service;
+	int passed = upgrade_open(&program->upgrade);
+
+	if (passed < 0)
+		return passed;
+	if (!passed)
+		return brokerd_options_load(&service->options, &service->config);
+	return brokerd_options_load_shared(&service->options, handover_fd(&program->upgrade.from, HANDOVER_CONFIG),
+					   &service->config);
+}
+
 /* Runs the program from its start to its end. Returns the exit status. */
 static int brokerd(struct program *program, int argc, char **argv)
 {
 	struct service *service = &program->service;
 	int result = brokerd_options_parse(&service->options, argc, argv);
 
+	program->upgrade.argv = argv;
 	if (!result)
-		result = brokerd_options_load(&service->options, &service->config);
+		result = load(program);
 	if (!result && service->options.check)
 		result = check_done(&service->options);
+	if (!result && upgrade_is_trial(&program->upgrade))
+		result = upgrade_check(&program->upgrade) ? -EPROTO : 1;
 	if (!result)
 		return program_main(program);
 	brokerd_config_free(service->config);
 	if (result > 0)
 		return 0;
 	log_say("%s", error_text());
+	upgrade_back(&program->upgrade);
 	return EXIT_USAGE;
 }
 
@@ -249,7 +368,10 @@ int main(int argc, char **argv)
 {
 	static struct program program = {
 		.service.notify.fd = -1,
-		.control = { on_signal, on_patience, on_event_failure, &program, NULL, NULL, NULL, -1 }
+		.config = -1,
+		.control = { on_signal, on_patience, on_event_failure, &program, NULL, NULL, NULL, -1 },
+		.upgrade = { .own = -1, .before = -1, .next = -1, .pack = on_pack, .end_broker = end_broker,
+			     .context = &program },
 	};
 	int code = streams_fill();
 

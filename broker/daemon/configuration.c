@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "broker/base/config-text.h"
 #include "broker/base/log.h"
@@ -462,4 +464,20 @@ int brokerd_config_read(struct brokerd_config **result, const char *path)
 	config_complete(config);
 	*result = config;
 	return 0;
+}
+
+int brokerd_config_share(const struct brokerd_config *config)
+{
+	const char *text = config->text ? config->text : "";
+	int fd = memfd_create("brokerd.conf", MFD_CLOEXEC);
+	ssize_t written = fd >= 0 ? write(fd, text, strlen(text)) : -1;
+
+	if (written == (ssize_t)strlen(text))
+		return fd;
+	if (written >= 0)
+		errno = ENOSPC;
+	error_set(-errno, "there is no memory for a copy of the configuration: %m");
+	if (fd >= 0)
+		close(fd);
+	return -ENOSPC;
 }

@@ -57,6 +57,12 @@ int brokerd_config_set(struct brokerd_config *config, const char *key, const cha
 #define BROKERD_KEYS_TEXT 160
 void brokerd_config_keep(struct brokerd_config *config, const struct brokerd_config *old, char text[BROKERD_KEYS_TEXT]);
 
+/*
+ * Returns a descriptor of memory with the text of the configuration's file, for brokerd_options_load_shared(); or a
+ * negative errno with the error message set.
+ */
+int brokerd_config_share(const struct brokerd_config *config);
+
 void brokerd_config_free(struct brokerd_config *config);
 
 #endif

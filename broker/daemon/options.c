@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "broker/base/option-table.h"
 #include "configuration.h"
@@ -73,4 +74,14 @@ int brokerd_options_load(const struct brokerd_options *options, struct brokerd_c
 	else
 		*result = config;
 	return error;
+}
+
+int brokerd_options_load_shared(const struct brokerd_options *options, int fd, struct brokerd_config **config)
+{
+	struct brokerd_options shared = *options;
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	shared.file = path;
+	return brokerd_options_load(&shared, config);
 }

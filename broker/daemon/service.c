@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,17 +70,14 @@ static void on_stop(struct service *service)
 /* Has the next broker use the configuration that was read now. */
 static void config_put(struct service *service)
 {
-	const char *text = service->config->text ? service->config->text : "";
-	int fd = memfd_create("brokerd.conf", MFD_CLOEXEC);
-	ssize_t written = fd >= 0 ? write(fd, text, strlen(text)) : -1;
+	int fd = brokerd_config_share(service->config);
 
-	if (written == (ssize_t)strlen(text))
-		takeover_put(&service->broker, KEPT_CONFIG, fd);
-	else
-		log_say("the next broker will use the configuration of before: %s",
-			written < 0 ? strerror(errno) : "there is no memory for this one");
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0) {
+		log_say("the next broker will use the configuration of before: %s", error_text());
+		return;
+	}
+	takeover_put(&service->broker, KEPT_CONFIG, fd);
+	close(fd);
 }
 
 static void config_swap(struct service *service, struct brokerd_config *config)
@@ -105,15 +101,12 @@ static void config_swap(struct service *service, struct brokerd_config *config)
 static void config_take(struct service *service, const struct keeper_end *from)
 {
 	int fd = kept_find(from->kept, keep_key(KEPT_CONFIG, KEPT_ONLY));
-	struct brokerd_options options = service->options;
 	struct brokerd_config *config;
-	char path[32], differ[BROKERD_KEYS_TEXT];
+	char differ[BROKERD_KEYS_TEXT];
 
 	if (fd < 0)
 		return;
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	options.file = path;
-	if (brokerd_options_load(&options, &config)) {
+	if (brokerd_options_load_shared(&service->options, fd, &config)) {
 		log_say("the configuration of brokerd's start is used again: %s", error_text());
 		return;
 	}

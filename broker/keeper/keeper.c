@@ -126,7 +126,10 @@ static void on_ready(struct keeper *keeper)
 {
 	policy_ready(&keeper->policy);
 	keeper->cold = false;
+	keeper->served = true;
 	keeper->death_ns = 0;
+	if (keeper->program.ready)
+		keeper->program.ready(keeper->program.context);
 }
 
 static void on_put(struct keeper *keeper, uint64_t key, int fd)
@@ -307,13 +310,18 @@ static void broker_over(struct keeper_broker *broker, int status)
 	line_drop_end(broker);
 	keeper->broker = NULL;
 	watchdog_watch(&keeper->watchdog, 0);
-	if (WIFSIGNALED(status))
+	if (WIFSIGNALED(status) && !keeper->upgrading)
 		log_say("the broker (pid %d) was ended by signal %d: %s", (int)broker->pid, WTERMSIG(status),
 			step_text(decision.step));
 	if (decision.step == POLICY_END) {
 		end(keeper, decision.status, WIFEXITED(status));
 		return;
 	}
+	if (decision.step == POLICY_NEXT && keeper->upgrading && !keeper->stopping)
+		keeper->program.upgrade(keeper->program.context);
+	keeper->upgrading = false;
+	if (decision.step == POLICY_COLD && !keeper->served && keeper->program.back)
+		keeper->program.back(keeper->program.context);
 	if (decision.step == POLICY_COLD) {
 		keeper->cold = true;
 		keeper->counts.cold_starts++;
@@ -530,6 +538,60 @@ static void broker_start(struct keeper *keeper)
 	wait_for(keeper, AGAIN_MS);
 }
 
+/* ---- another program goes on ---- */
+
+int keeper_upgrade(struct keeper *keeper)
+{
+	if (!keeper->broker || !keeper->policy.ready || keeper->stopping)
+		return error_set(-EAGAIN, "no broker serves, or it is to end");
+	keeper->upgrading = true;
+	kill(keeper->broker->pid, SIGKILL);
+	return 0;
+}
+
+static void pack_kept(void *context, uint64_t key, int fd)
+{
+	handover_add(context, HANDOVER_KEPT, key, fd);
+}
+
+void keeper_pack(struct keeper *keeper, struct handover *handover)
+{
+	enum policy_how how = keeper->upgrading ? POLICY_UPGRADED : keeper->policy.how;
+
+	kept_each(&keeper->kept, pack_kept, handover);
+	handover_add(handover, HANDOVER_OWNER, (uint64_t)keeper->owners.child.pid, -1);
+	handover_add(handover, HANDOVER_OWNERS, keeper->owners.number, -1);
+	handover_add(handover, HANDOVER_OWNER_STATUS, (uint64_t)(uint32_t)keeper->owners.status, -1);
+	handover_add(handover, HANDOVER_BROKERS, keeper->number, -1);
+	handover_add(handover, HANDOVER_COLD_STARTS, keeper->counts.cold_starts, -1);
+	handover_add(handover, HANDOVER_DEATH, keeper->death_ns, -1);
+	handover_add(handover, HANDOVER_HOW, how, -1);
+}
+
+static int take_kept(struct keeper *keeper, const struct handover *from)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < from->count && !error; i++)
+		if (from->entry[i].kind == HANDOVER_KEPT)
+			error = kept_put(&keeper->kept, from->entry[i].value, from->entry[i].fd);
+	return error;
+}
+
+/* Goes on where the keeper of the program before was. */
+static int resume(struct keeper *keeper, const struct handover *from)
+{
+	struct owners *owners = &keeper->owners;
+
+	owners->number = (unsigned)handover_value(from, HANDOVER_OWNERS);
+	owners->status = (int)handover_value(from, HANDOVER_OWNER_STATUS);
+	keeper->number = (unsigned)handover_value(from, HANDOVER_BROKERS);
+	keeper->counts.cold_starts = (unsigned)handover_value(from, HANDOVER_COLD_STARTS);
+	keeper->death_ns = handover_value(from, HANDOVER_DEATH);
+	keeper->policy.how = (enum policy_how)handover_value(from, HANDOVER_HOW);
+	return owners_resume(owners, (pid_t)handover_value(from, HANDOVER_OWNER));
+}
+
 /* ---- the keeper ---- */
 
 /* In a forked owner. */
@@ -610,6 +672,10 @@ int keeper_init(struct keeper *keeper, struct event_base *base, const struct kee
 					  .ended = on_owner_end,
 					  .leave = leave_as_owner,
 					  .context = keeper };
+	if (!error && program->from)
+		error = resume(keeper, program->from);
+	if (!error && program->from)
+		error = take_kept(keeper, program->from);
 	if (!error)
 		error = broker_try(keeper);
 	if (error)

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "alive.h"
+#include "handover.h"
 #include "kept.h"
 #include "owners.h"
 #include "policy.h"
@@ -79,6 +80,18 @@ struct keeper_program {
 	 * which the program is to exit.
 	 */
 	void (*ended)(void *context, int status);
+	/*
+	 * Called when the broker that keeper_upgrade() has ended is over: executes the next version of the program with
+	 * what keeper_pack() adds. If it returns, the next broker starts here. NULL: keeper_upgrade() is not called.
+	 */
+	void (*upgrade)(void *context);
+	/*
+	 * Called before a cold start closes what is kept, while no broker of this program has been READY yet: executes
+	 * the program that was there before. Returns if there is none. NULL: there is never one.
+	 */
+	void (*back)(void *context);
+	void (*ready)(void *context); /* called when a broker is READY. NULL: nobody wants to know */
+	const struct handover *from;  /* what keeper_pack() added in the program before; NULL: there was none */
 	bool     reaps;   /* keeper_reap_others() is called, also when a child of the keeper has ended */
 	/*
 	 * Called by keeper_reap_others() for each process that it has reaped, with its status of wait(2). Must not call
@@ -115,6 +128,8 @@ struct keeper {
 	uint64_t              death_ns; /* CLOCK_MONOTONIC at the notice of a death; 0: a broker was READY since then */
 	unsigned              number;   /* number of brokers that have begun */
 	bool                  cold;     /* the next broker begins with nothing */
+	bool                  served;   /* a broker of this program was READY */
+	bool                  upgrading; /* upgrade() follows the broker's end */
 	bool                  stopping; /* keeper_stop() was called */
 	bool                  ending;   /* no other broker starts; ended() follows the owner's end */
 	int                   status;   /* for ended(); valid if `ending` */
@@ -142,6 +157,15 @@ void keeper_reap_others(const struct keeper *keeper);
  * has a successor, which is asked, too; one that crashes has none.
  */
 void keeper_stop(struct keeper *keeper);
+
+/*
+ * Ends the broker by SIGKILL; upgrade() follows when it is over. Returns 0; -EAGAIN with the error message set: no
+ * broker is READY, or the program is to end.
+ */
+int keeper_upgrade(struct keeper *keeper);
+
+/* Adds what the keeper of the next program (keeper_program.from) needs. The descriptors stay the keeper's. */
+void keeper_pack(struct keeper *keeper, struct handover *handover);
 
 /*
  * In the broker, after a SIGTERM: returns whether the keeper has asked for the end since the last call. The sender of

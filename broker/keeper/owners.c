@@ -58,6 +58,11 @@ void owners_begin(struct owners *owners, int sock)
 	close(sock);
 }
 
+int owners_resume(struct owners *owners, pid_t pid)
+{
+	return pid ? child_watch(&owners->child, owners->base, pid, on_end, owners) : 0;
+}
+
 void owners_kill(const struct owners *owners)
 {
 	if (owners_run(owners))

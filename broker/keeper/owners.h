@@ -36,6 +36,12 @@ bool owners_run(const struct owners *owners);
  */
 void owners_begin(struct owners *owners, int sock);
 
+/*
+ * Watches an owner that the program before this one has forked in this process. pid 0: none runs. Returns 0, or a
+ * negative errno with the error message set.
+ */
+int owners_resume(struct owners *owners, pid_t pid);
+
 /* Ends the owner by SIGKILL; ended() follows. Does nothing if none runs. */
 void owners_kill(const struct owners *owners);
 

@@ -28,6 +28,7 @@ enum policy_how {
 	POLICY_KILLED,   /* by SIGKILL: nothing that the broker did has ended it */
 	POLICY_CRASHED,  /* at what it was doing */
 	POLICY_WATCHDOG, /* the watchdog ended it, because its loop did not go on */
+	POLICY_UPGRADED, /* its keeper ended it, to go on with another version of the program */
 };
 
 /* Why a broker ended. */

@@ -20,6 +20,12 @@
 #include "common/handle.h"
 
 /*
+ * The version of what broker and owner send to each other: of orders, outcomes and lists, and of the facts of the
+ * start. An upgrade keeps the owner, so a program goes on with an owner of the same version only.
+ */
+#define OWNER_VERSION 1
+
+/*
  * Number of orders of a lane that are with the owner at most: an order counts from the moment that it is sent until the
  * broker has handled its outcome. With fewer, an owner that has to wait for a processor would do little each time; with
  * more, a user would wait longer behind those of others.

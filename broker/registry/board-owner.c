@@ -48,7 +48,7 @@ static void header_fill(struct board_header *header, const char *instance, const
  * further writable mappings. No client asks for that seal, because a broker that takes over a board must map it
  * writable. Clients get an open file of their own, because its holders share its flags and offset.
  */
-static int board_make(struct board_owner *owner, size_t size)
+static int board_make(struct board_owner *owner, size_t size, int seals)
 {
 	int error, fd = memfd_create("gpubroker-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -63,30 +63,67 @@ static int board_make(struct board_owner *owner, size_t size)
 		goto close_fd;
 	}
 	/* 0444: other users can reopen the memfd through /proc for reading only */
-	error = fchmod(fd, 0444) || fcntl(fd, F_ADD_SEALS, BOARD_SEALS | F_SEAL_FUTURE_WRITE) ? -errno : 0;
+	error = fchmod(fd, 0444) || fcntl(fd, F_ADD_SEALS, seals) ? -errno : 0;
 	if (!error)
 		owner->fd = reopen(fd, O_RDONLY);
 	if (!error && owner->fd < 0)
 		error = owner->fd;
 	if (error)
 		munmap(owner->header, size);
+	owner->writable = -1;
+	if (!error && !(seals & F_SEAL_FUTURE_WRITE)) {
+		owner->writable = fd;
+		return 0;
+	}
 close_fd:
 	close(fd);
 	return error;
 }
 
-int board_reserve(struct board_owner *owner, uint32_t buffers, uint32_t handles)
+static int reserve(struct board_owner *owner, uint32_t buffers, uint32_t handles, int seals)
 {
 	char size[SIZE_TEXT_MAX];
 	struct board_header header;
 	int error;
 
 	board_layout(&header, buffers, handles);
-	error = board_make(owner, header.size);
+	error = board_make(owner, header.size, seals);
 	if (error)
 		return error_set(error, "the board of %s cannot be made: %s",
 				 size_format(header.size, size), strerror(-error));
 	owner->board.size = header.size;
+	return 0;
+}
+
+int board_reserve(struct board_owner *owner, uint32_t buffers, uint32_t handles)
+{
+	return reserve(owner, buffers, handles, BOARD_SEALS | F_SEAL_FUTURE_WRITE);
+}
+
+int board_reserve_open(struct board_owner *owner, uint32_t buffers, uint32_t handles)
+{
+	return reserve(owner, buffers, handles, BOARD_SEALS);
+}
+
+int board_adopt(struct board_owner *owner, int fd)
+{
+	struct board_owner adopted = { .writable = fd };
+	struct stat st;
+
+	if (fstat(fd, &st) || st.st_size < (off_t)sizeof *adopted.header)
+		return error_set(-EBADMSG, "the board that was passed on is none");
+	adopted.board.size = (size_t)st.st_size;
+	adopted.fd = reopen(fd, O_RDONLY);
+	if (adopted.fd < 0)
+		return error_set(adopted.fd, "the board cannot be opened: %s", strerror(-adopted.fd));
+	adopted.header = mmap(NULL, adopted.board.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (adopted.header == MAP_FAILED) {
+		int error = error_set(-errno, "the board cannot be mapped: %m");
+
+		close(adopted.fd);
+		return error;
+	}
+	*owner = adopted;
 	return 0;
 }
 
@@ -156,12 +193,15 @@ void board_destroy(struct board_owner *owner)
 {
 	munmap(owner->header, owner->board.size);
 	close(owner->fd);
+	if (owner->writable >= 0)
+		close(owner->writable);
 }
 
 int board_renew(struct board_owner *owner, uint32_t buffers, uint32_t handles)
 {
 	struct board_owner next = { 0 };
-	int error = board_reserve(&next, buffers, handles);
+	int error = owner->writable >= 0 ? board_reserve_open(&next, buffers, handles) :
+					   board_reserve(&next, buffers, handles);
 
 	if (error)
 		return error;

@@ -3,8 +3,9 @@
  * board-owner.h - creates the board, the memory that the broker writes and all clients read (layout: common/board.h).
  *
  * Owns the memfd and its only writable mapping. The memfd is sealed once that mapping exists, so the kernel refuses any
- * other writable mapping, also one through /proc. The broker reads back only the header and the last values of ended
- * timelines.
+ * other writable mapping, also one through /proc. The board of a program that goes on by an exec (board_adopt()) lacks
+ * that seal: other users cannot write it, because its mode is 0444, and other processes of the broker's user can. The
+ * broker reads back only the header and the last values of ended timelines.
  *
  * Where a process forks brokers one after the other, it makes memory and mapping by board_reserve() before it forks
  * the first broker. Each broker inherits the mapping, which the seal does not touch. The first one calls board_fill(),
@@ -23,6 +24,7 @@ struct board_owner {
 	struct board         board;  /* addresses of the board's parts within the writable mapping */
 	struct board_header *header; /* address of the broker's writable mapping, which begins with the header */
 	int                  fd;     /* read-only descriptor of the memfd, which is sent to clients */
+	int                  writable; /* descriptor for board_adopt(), never sent; -1: the seal forbids that */
 };
 
 /*
@@ -30,6 +32,15 @@ struct board_owner {
  * board. Returns 0, or -ENOSPC, -ENOMEM, -EMFILE or -ENFILE with the error message set.
  */
 int board_reserve(struct board_owner *owner, uint32_t buffers, uint32_t handles);
+
+/* The same, for a program whose next image adopts the board. */
+int board_reserve_open(struct board_owner *owner, uint32_t buffers, uint32_t handles);
+
+/*
+ * Takes over the memory of a board of board_reserve_open() after an exec. fd: its `writable`, the board's from then on.
+ * Returns 0, or a negative errno with the error message set, and then fd is the caller's.
+ */
+int board_adopt(struct board_owner *owner, int fd);
 
 /*
  * Enters the header into memory of board_reserve(), which has had no broker. Returns 0, or -EBADMSG with the error
@@ -53,7 +64,10 @@ int board_create(struct board_owner *owner, const char *instance, const struct o
 		 uint32_t handles);
 void board_destroy(struct board_owner *owner);
 
-/* Replaces *owner by a new reserved board. Returns 0, or an error of board_reserve(): then *owner is unchanged. */
+/*
+ * Replaces *owner by a new board, reserved in the same way. Returns 0, or an error of board_reserve(): then *owner is
+ * unchanged.
+ */
 int board_renew(struct board_owner *owner, uint32_t buffers, uint32_t handles);
 
 /* Returns 0 if `device` is the index of a device of the broker, or -ENODEV with the error message set. */

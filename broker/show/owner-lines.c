@@ -68,6 +68,17 @@ static void add_past(struct lines *lines, const struct status_owner *owner)
 		    owner->lost == 1 ? "its name" : "their names");
 }
 
+static const char *end_text(uint64_t how)
+{
+	switch (how) {
+	case 1:
+		return "was killed";
+	case 4:
+		return "was upgraded";
+	}
+	return broker_end_name(how);
+}
+
 /* Nothing of a broker that nobody replaces, or that was not replaced yet. */
 static void add_broker(struct lines *lines, const struct status_broker *broker)
 {
@@ -76,7 +87,7 @@ static void add_broker(struct lines *lines, const struct status_broker *broker)
 
 	time_text(broker->since, when);
 	add(lines, TONE_WARNING, "%llu broker%s ended, the last at %s: it %s; %llu objects went on after %.1f ms",
-	    NUMBER(broker->restarts), s, when, broker->how == 1 ? "was killed" : broker_end_name(broker->how),
+	    NUMBER(broker->restarts), s, when, end_text(broker->how),
 	    NUMBER(broker->objects), (double)broker->pause_us / 1000);
 	if (broker->cold_starts)
 		add(lines, TONE_ALARM, "%llu of them began with nothing: what there was before is lost",

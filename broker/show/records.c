@@ -386,7 +386,7 @@ static json_t *job_json(const struct view *view)
 
 const char *broker_end_name(unsigned how)
 {
-	static const char *const names[STATUS_BROKER_HOWS] = { "", "killed", "crashed", "hung" };
+	static const char *const names[STATUS_BROKER_HOWS] = { "", "killed", "crashed", "hung", "upgraded" };
 
 	return names[how];
 }

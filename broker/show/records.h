@@ -24,7 +24,7 @@ bool record_is_good(const union status_record *record);
 /* Returns the name of the state: "open", "leaving" and so on. */
 const char *session_state_name(enum status_session_state state);
 
-/* Returns how a broker ended: "killed", "crashed" or "hung". how: less than STATUS_BROKER_HOWS. */
+/* Returns how a broker ended: "killed", "crashed", "hung" or "upgraded". how: less than STATUS_BROKER_HOWS. */
 const char *broker_end_name(unsigned how);
 
 /* Returns the name of the state: "running", "starting" or "failed". */

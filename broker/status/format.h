@@ -206,7 +206,7 @@ struct status_owner {
 	uint64_t lost, lost_all;
 };
 
-#define STATUS_BROKER_HOWS 4 /* number of values of enum policy_how, which never change */
+#define STATUS_BROKER_HOWS 5 /* number of values of enum policy_how, which never change */
 
 /*
  * The broker's process, where a keeper starts the next one when it dies (keeper/keeper.h). Has no slot, but stands

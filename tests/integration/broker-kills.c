@@ -6,7 +6,7 @@
  *     broker-kills FILE                      the director: starts the workers, checks what they did, prints the verdict
  *     broker-kills FILE worker NUMBER        a worker: some hands, each a thread
  *     broker-kills FILE victim ...           a process that is killed or cut off (broker-kills-victim.c)
- *     broker-kills FILE kill PID             kills the process, and notes when
+ *     broker-kills FILE kill PID [USR2]      kills the process, or sends it that signal, and notes when
  *
  * FILE is memory that all share. BROKER_SEED decides what each hand does, but not what meets what. BROKER_SECONDS or
  * BROKER_STEPS (of each hand) say how long; BROKER_CTL is broker-ctl.
@@ -279,11 +279,11 @@ static int director_main(char *program, char *file)
 
 /* ---- the killer ---- */
 
-static int kill_main(pid_t pid)
+static int kill_main(pid_t pid, int number)
 {
 	atomic_fetch_add(&kills->kill_count, 1);
 	atomic_store(&kills->last_kill, note_now());
-	return kill(pid, SIGKILL) ? 1 : 0;
+	return kill(pid, number) ? 1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -297,8 +297,8 @@ int main(int argc, char **argv)
 		return director_main(argv[0], argv[1]);
 	if (argc == 4 && !strcmp(argv[2], "worker"))
 		return worker_main((unsigned)strtoul(argv[3], NULL, 10));
-	if (argc == 4 && !strcmp(argv[2], "kill"))
-		return kill_main((pid_t)strtol(argv[3], NULL, 10));
+	if (argc >= 4 && !strcmp(argv[2], "kill"))
+		return kill_main((pid_t)strtol(argv[3], NULL, 10), argc == 4 ? SIGKILL : SIGUSR2);
 	if (argc == 7 && !strcmp(argv[2], "victim"))
 		return victim_main(argv + 3);
 	return 2;

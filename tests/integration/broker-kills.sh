@@ -4,7 +4,8 @@
 # with each kind of export, while processes of the broker may be killed.
 #
 # BROKER_SECONDS (7) or BROKER_STEPS: how long, for each kind of export. BROKER_SEED (1). BROKER_KILLS (70): how often the broker's own
-# process is killed meanwhile, which its keeper replaces. BROKER_OWNER_KILLS: how often the owner
+# process is killed meanwhile, which its keeper replaces. BROKER_UPGRADES (15): how often brokerd goes on as another image of the same
+# program, beside the kills. BROKER_OWNER_KILLS: how often the owner
 # of the memory is killed (0), with memory that comes by descriptors alone. The kills are spread over the seconds.
 # BROKER_EXPORTS: the kinds of export. BROKER_DEVICE: host. BROKER_SAME_ADDRESS: 0 for no buffers with GPUB_SAME_ADDRESS, which several
 # clients of a process must not acquire for reading first and then for writing on CUDA (docs/facts.md, "VMM").
@@ -21,6 +22,7 @@ brokerd=$top/broker/brokerd
 status=$top/broker/broker-status
 program=$top/tests/integration/broker-kills
 kills=${BROKER_KILLS:-70}
+upgrades=${BROKER_UPGRADES:-15}
 owner_kills=${BROKER_OWNER_KILLS:-0}
 name=broker-kills-$$
 load=''
@@ -50,31 +52,43 @@ random_below() {
 	awk -v below="$1" -v seed="$RANDOM" 'BEGIN { srand(seed); printf "%.3f", rand() * below }'
 }
 
-# kill_some COUNT COMMAND...: kills the process that the command names, so often, while the load runs. True if a tenth of that was possible,
-# since a slow machine may not start others so fast.
-kill_some() {
+# strike HOW PID: kills the process, or has brokerd upgrade itself
+strike() {
+	case $1 in
+	kill) "$program" file kill "$2" ;;
+	upgrade) "$program" file kill "$broker" USR2 ;;
+	esac
+}
+
+# strikes HOW COUNT COMMAND...: strikes the process that the command names, so often, while the load runs. True if a tenth of that was
+# possible, since a slow machine may not start others so fast.
+strikes() {
 	local n=0 pid last='' pause
-	pause=$(awk -v s="$BROKER_SECONDS" -v n="$1" 'BEGIN { print n ? s / n : 0 }')
-	while [ "$n" -lt "$1" ] && kill -0 "$load"; do
-		pid=$("${@:2}")
-		if [ -n "$pid" ] && [ "$pid" != "$last" ] && "$program" file kill "$pid"; then
+	pause=$(awk -v s="$BROKER_SECONDS" -v n="$2" 'BEGIN { print n ? s / n : 0 }')
+	while [ "$n" -lt "$2" ] && kill -0 "$load"; do
+		pid=$("${@:3}")
+		if [ -n "$pid" ] && [ "$pid" != "$last" ] && strike "$1" "$pid"; then
 			last=$pid n=$((n + 1))
 		fi
 		sleep "$(random_below "$pause")"
 	done
-	[ $((n * 10)) -ge "$1" ]
+	[ $((n * 10)) -ge "$2" ]
 } 2>/dev/null
 
 # works: the load runs to its end, and finds nothing wrong
 works() {
-	local good=0 killer
+	local good=0 killer upgrader
 	"$program" file >verdict 2>out </dev/null &
 	load=$!
 	soon test -s file
-	kill_some "$kills" broker_of "$broker" &
+	strikes kill "$kills" broker_of "$broker" &
 	killer=$!
-	{ [ "$export" != vmm ] || kill_some "$owner_kills" owner_of "$broker"; } || good=1
+	strikes upgrade "$upgrades" broker_of "$broker" &
+	upgrader=$!
+	{ [ "$export" != vmm ] || strikes kill "$owner_kills" owner_of "$broker"; } || good=1
 	wait "$killer" || good=1
+	wait "$upgrader" || good=1
+	echo "# $(grep -c "made way for another version" err) upgrades"
 	wait "$load" || good=1
 	load=''
 	sed 's/^/# /' verdict

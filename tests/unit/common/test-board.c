@@ -362,6 +362,36 @@ static void test_the_next_broker_writes_the_same_board(void **state)
 	board_destroy(&kept);
 }
 
+/* A program that was executed in place of the broker's has no mapping of the board that the clients read. */
+static void test_a_board_is_adopted_after_an_exec(void **state)
+{
+	struct board_owner next, sealed;
+	struct board board;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(board_reserve_open(&kept, BUFFERS, HANDLES), 0);
+	assert_int_equal(as_broker(be_first), 0);
+	assert_int_equal(board_map(&board, kept.fd), 0); /* as a client */
+	assert_int_equal(board_adopt(&next, dup(kept.writable)), 0);
+	assert_int_equal(board_restore(&next, "job", &facts, BUFFERS, HANDLES), 0);
+	atomic_store(&next.board.words[7], BOARD_WORD(5, BOARD_DRAINING));
+	assert_true(atomic_load(&board.words[7]) == BOARD_WORD(5, BOARD_DRAINING));
+	/* what clients get is read-only, and others may not write the file */
+	assert_int_equal(fcntl(next.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	assert_int_equal(fstat(next.fd, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0444);
+	board_unmap(&board);
+	board_destroy(&kept);
+	assert_int_equal(board_renew(&next, BUFFERS, HANDLES), 0); /* of the same kind */
+	assert_true(next.writable >= 0);
+	board_destroy(&next);
+	assert_int_equal(board_reserve(&sealed, BUFFERS, HANDLES), 0);
+	assert_int_equal(sealed.writable, -1);
+	assert_int_equal(board_adopt(&next, sealed.fd), -EACCES);
+	board_destroy(&sealed);
+}
+
 #define EXPECT_NOT_TAKEN(field, value)                                                              \
 	do {                                                                                        \
 		struct board_header before = *owner.header;                                         \
@@ -521,6 +551,7 @@ int main(void)
 		ON_BOARD(test_what_clients_get_can_only_be_read),
 		ON_BOARD(test_device_counts),
 		ON_BOARD(test_the_next_broker_writes_the_same_board),
+		ON_BOARD(test_a_board_is_adopted_after_an_exec),
 		ON_BOARD(test_another_board_is_not_taken_over),
 		ON_BOARD(test_client_sees_words_and_handles_change),
 		ON_BOARD(test_the_largest_board_is_mapped_and_unmapped),
