@@ -3,10 +3,10 @@
  * upgrade.h - brokerd goes on as the program that is installed now, in the same process, and nobody notices more than
  * the pause.
  *
- * SIGUSR2 asks for it. A child executes the new program first, which looks whether it could go on (upgrade_check()). Only
- * then the broker is ended, as by a kill, and the keeper executes the new program, with all descriptors and the owner.
- * If the brokers of the new program do not come up, it executes the program of before in its turn. Owns the descriptors
- * of both programs, and the child. Never decides what of the broker goes on: that is the takeover's.
+ * SIGUSR2 asks for it. A child executes the new program first, which looks whether it could go on (upgrade_check()).
+ * Only then the broker is ended, as by a kill, and the keeper executes the new program, with all descriptors and the
+ * owner. If the brokers of the new program do not come up, it executes the program of before in its turn. Owns the
+ * descriptors of both programs, and the child. Never decides what of the broker goes on: that is the takeover's.
  */
 #ifndef GPUB_BROKERD_UPGRADE_H
 #define GPUB_BROKERD_UPGRADE_H

@@ -549,47 +549,28 @@ int keeper_upgrade(struct keeper *keeper)
 	return 0;
 }
 
-static void pack_kept(void *context, uint64_t key, int fd)
-{
-	handover_add(context, HANDOVER_KEPT, key, fd);
-}
-
 void keeper_pack(struct keeper *keeper, struct handover *handover)
 {
 	enum policy_how how = keeper->upgrading ? POLICY_UPGRADED : keeper->policy.how;
 
-	kept_each(&keeper->kept, pack_kept, handover);
-	handover_add(handover, HANDOVER_OWNER, (uint64_t)keeper->owners.child.pid, -1);
-	handover_add(handover, HANDOVER_OWNERS, keeper->owners.number, -1);
-	handover_add(handover, HANDOVER_OWNER_STATUS, (uint64_t)(uint32_t)keeper->owners.status, -1);
+	kept_pack(&keeper->kept, handover);
+	owners_pack(&keeper->owners, handover);
 	handover_add(handover, HANDOVER_BROKERS, keeper->number, -1);
 	handover_add(handover, HANDOVER_COLD_STARTS, keeper->counts.cold_starts, -1);
 	handover_add(handover, HANDOVER_DEATH, keeper->death_ns, -1);
 	handover_add(handover, HANDOVER_HOW, how, -1);
 }
 
-static int take_kept(struct keeper *keeper, const struct handover *from)
-{
-	int error = 0;
-
-	for (size_t i = 0; i < from->count && !error; i++)
-		if (from->entry[i].kind == HANDOVER_KEPT)
-			error = kept_put(&keeper->kept, from->entry[i].value, from->entry[i].fd);
-	return error;
-}
-
 /* Goes on where the keeper of the program before was. */
 static int resume(struct keeper *keeper, const struct handover *from)
 {
-	struct owners *owners = &keeper->owners;
+	int error = kept_resume(&keeper->kept, from);
 
-	owners->number = (unsigned)handover_value(from, HANDOVER_OWNERS);
-	owners->status = (int)handover_value(from, HANDOVER_OWNER_STATUS);
 	keeper->number = (unsigned)handover_value(from, HANDOVER_BROKERS);
 	keeper->counts.cold_starts = (unsigned)handover_value(from, HANDOVER_COLD_STARTS);
 	keeper->death_ns = handover_value(from, HANDOVER_DEATH);
 	keeper->policy.how = (enum policy_how)handover_value(from, HANDOVER_HOW);
-	return owners_resume(owners, (pid_t)handover_value(from, HANDOVER_OWNER));
+	return error ? error : owners_resume(&keeper->owners, from);
 }
 
 /* ---- the keeper ---- */
@@ -674,8 +655,6 @@ int keeper_init(struct keeper *keeper, struct event_base *base, const struct kee
 					  .context = keeper };
 	if (!error && program->from)
 		error = resume(keeper, program->from);
-	if (!error && program->from)
-		error = take_kept(keeper, program->from);
 	if (!error)
 		error = broker_try(keeper);
 	if (error)

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/tables.h"
+#include "handover.h"
 
 struct kept_fd {
 	uint64_t       key;
@@ -101,4 +102,24 @@ void kept_clear(struct kept *kept)
 
 	HASH_ITER(hh, kept->by_key, entry, next)
 		kept_drop(kept, entry->key);
+}
+
+static void pack(void *context, uint64_t key, int fd)
+{
+	handover_add(context, HANDOVER_KEPT, key, fd);
+}
+
+void kept_pack(struct kept *kept, struct handover *handover)
+{
+	kept_each(kept, pack, handover);
+}
+
+int kept_resume(struct kept *kept, const struct handover *from)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < from->count && !error; i++)
+		if (from->entry[i].kind == HANDOVER_KEPT)
+			error = kept_put(kept, from->entry[i].value, from->entry[i].fd);
+	return error;
 }

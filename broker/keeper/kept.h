@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct handover;
 struct kept_fd;
 
 /* All zeroes: an empty table. Needs tables_init(). */
@@ -38,6 +39,12 @@ bool kept_drop(struct kept *kept, uint64_t key);
 void kept_each(struct kept *kept, void (*visit)(void *context, uint64_t key, int fd), void *context);
 
 unsigned kept_count(const struct kept *kept); /* returns the number of descriptors */
+
+/* Adds all descriptors, which stay the table's, with their keys. */
+void kept_pack(struct kept *kept, struct handover *handover);
+
+/* Stores what kept_pack() has added in the program before. Returns 0, or -ENOMEM with the error message set. */
+int kept_resume(struct kept *kept, const struct handover *from);
 
 void kept_clear(struct kept *kept); /* closes all descriptors */
 

@@ -58,8 +58,19 @@ void owners_begin(struct owners *owners, int sock)
 	close(sock);
 }
 
-int owners_resume(struct owners *owners, pid_t pid)
+void owners_pack(const struct owners *owners, struct handover *handover)
 {
+	handover_add(handover, HANDOVER_OWNER, (uint64_t)owners->child.pid, -1);
+	handover_add(handover, HANDOVER_OWNERS, owners->number, -1);
+	handover_add(handover, HANDOVER_OWNER_STATUS, (uint64_t)(uint32_t)owners->status, -1);
+}
+
+int owners_resume(struct owners *owners, const struct handover *from)
+{
+	pid_t pid = (pid_t)handover_value(from, HANDOVER_OWNER);
+
+	owners->number = (unsigned)handover_value(from, HANDOVER_OWNERS);
+	owners->status = (int)handover_value(from, HANDOVER_OWNER_STATUS);
 	return pid ? child_watch(&owners->child, owners->base, pid, on_end, owners) : 0;
 }
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "child.h"
+#include "handover.h"
 
 /* All zeroes but base, ended, leave and context, which the keeper sets. */
 struct owners {
@@ -36,11 +37,14 @@ bool owners_run(const struct owners *owners);
  */
 void owners_begin(struct owners *owners, int sock);
 
+/* Adds the owner that runs, and what is known of those before. */
+void owners_pack(const struct owners *owners, struct handover *handover);
+
 /*
- * Watches an owner that the program before this one has forked in this process. pid 0: none runs. Returns 0, or a
- * negative errno with the error message set.
+ * Takes over what owners_pack() has added in the program before: the owner is a child of this process already. Returns
+ * 0, or a negative errno with the error message set.
  */
-int owners_resume(struct owners *owners, pid_t pid);
+int owners_resume(struct owners *owners, const struct handover *from);
 
 /* Ends the owner by SIGKILL; ended() follows. Does nothing if none runs. */
 void owners_kill(const struct owners *owners);
