@@ -36,6 +36,7 @@ enum tracked_type {
 	TRACKED_PENDING,    /* a request that is accepted and not answered */
 	TRACKED_OWED,       /* an answer that is not sent yet */
 	TRACKED_BROKER, /* the broker's process; in the status file alone, behind the first device, in no slot */
+	TRACKED_PROGRAM, /* the program of that process; behind it, in no slot */
 	TRACKED_TYPES
 };
 

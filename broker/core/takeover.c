@@ -239,7 +239,7 @@ static void tell(struct broker *broker)
 					    [POLICY_KILLED] = "was killed",
 					    [POLICY_CRASHED] = "crashed",
 					    [POLICY_WATCHDOG] = "hung",
-					    [POLICY_UPGRADED] = "made way for another version" };
+					    [POLICY_UPGRADED] = "made way for gpubroker " PACKAGE_VERSION };
 	const struct takeover *takeover = broker->takeover;
 	uint64_t death = takeover->from->death_ns, pause_us = death ? (now_ns(CLOCK_MONOTONIC) - death) / 1000 : 0;
 	char text[EVENT_TEXT_MAX];

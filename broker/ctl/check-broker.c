@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check-broker.c - see checks.h: tries whether the broker serves this process, and finds what runs here if not. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,6 +108,62 @@ static void say_owner(const struct shown *shown)
 			warn("broker-ctl events says more, and the system's log who killed it", "%s", lines[i].text);
 }
 
+/* ---- its program ---- */
+
+#define COMM_MAX 32
+
+static bool is_brokerd(unsigned long long pid)
+{
+	char path[40], name[COMM_MAX] = "";
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%llu/comm", pid);
+	file = fopen(path, "re");
+	if (file && !fgets(name, sizeof name, file))
+		*name = 0;
+	if (file)
+		fclose(file);
+	return !strcmp(name, "brokerd\n");
+}
+
+/* Whether the file of the process's program was replaced or removed; false if this process may not ask. */
+static bool is_replaced(unsigned long long pid)
+{
+	static const char deleted[] = " (deleted)";
+	char path[40], file[PATH_MAX];
+	ssize_t length;
+
+	snprintf(path, sizeof path, "/proc/%llu/exe", pid);
+	length = readlink(path, file, sizeof file);
+	return length > (ssize_t)strlen(deleted) &&
+	       !memcmp(file + length - strlen(deleted), deleted, strlen(deleted));
+}
+
+/* Tells of a broker that does not run the program that is installed. */
+static void say_program(const struct shown *shown)
+{
+	const char *version = shown_version(shown);
+	unsigned long long pid = shown->header.pid;
+	char remedy[REMEDY_MAX];
+
+	if (!version)
+		return;
+	if (!strcmp(version, PACKAGE_VERSION) && !is_replaced(pid)) {
+		ok("the broker runs gpubroker %s", version);
+		return;
+	}
+	if (is_brokerd(pid))
+		snprintf(remedy, sizeof remedy,
+			 "kill -USR2 %llu: it goes on as the program that is installed, and its clients lose nothing",
+			 pid);
+	else
+		snprintf(remedy, sizeof remedy, "nothing: it ends with its job");
+	if (strcmp(version, PACKAGE_VERSION))
+		warn(remedy, "the broker runs gpubroker %s, and this is " PACKAGE_VERSION, version);
+	else
+		warn(remedy, "the broker runs a program whose file was replaced since its start");
+}
+
 static int status_ask(struct shown *shown, const char *address)
 {
 	char text[SOCKET_ADDRESS_SIZE];
@@ -132,6 +189,7 @@ void check_owner(struct exam *exam)
 	owner = shown_owner(&shown);
 	exam->ownerless = owner && owner->state != STATUS_OWNER_RUNS;
 	say_owner(&shown);
+	say_program(&shown);
 	shown_free(&shown);
 }
 

@@ -312,7 +312,8 @@ static void add_broker(const struct adding *adding)
 
 	add(adding->metrics, gpubroker_broker, 1, "broker", adding->broker, "device_kind",
 	    text_of(status, "device_kind"), "owner", user_of(adding->metrics, shown->owner), "trusted",
-	    shown->trusted ? "true" : "false", LABELS_END);
+	    shown->trusted ? "true" : "false", "version", shown_version(shown) ? shown_version(shown) : "",
+	    LABELS_END);
 	add(adding->metrics, gpubroker_stopping, json_is_true(json_object_get(status, "stopping")), "broker",
 	    adding->broker, LABELS_END);
 	add(adding->metrics, gpubroker_changed_timestamp_seconds, number_of(status, "updated"), "broker",

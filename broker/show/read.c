@@ -130,23 +130,30 @@ struct reading {
 	uint32_t             slots[TORN_MAX]; /* slots of the first TORN_MAX records that were not whole */
 };
 
-/* Stores what stands behind the record. Returns false if nothing does. */
-static bool get_behind(const union status_record *record, union status_record *behind)
+#define BEHIND_MAX 2
+
+/* Stores what stands behind the record. Returns how many that are. */
+static unsigned get_behind(const union status_record *record, union status_record behind[BEHIND_MAX])
 {
+	unsigned count = 0;
+
 	if (record->type == TRACKED_ADDRESS && record->first.owner.type == TRACKED_OWNER)
-		*behind = (union status_record){ .owner = record->first.owner };
-	else if (record->type == TRACKED_DEVICE && record->second.broker.type == TRACKED_BROKER)
-		*behind = (union status_record){ .broker = record->second.broker };
-	else
-		return false;
-	return true;
+		behind[count++] = (union status_record){ .owner = record->first.owner };
+	if (record->type == TRACKED_DEVICE && record->second.broker.type == TRACKED_BROKER)
+		behind[count++] = (union status_record){ .broker = record->second.broker };
+	if (record->type == TRACKED_DEVICE && record->second.program.type == TRACKED_PROGRAM)
+		behind[count++] = (union status_record){ .program = record->second.program };
+	return count;
 }
 
 static bool is_good(const union status_record *record)
 {
-	union status_record behind;
+	union status_record behind[BEHIND_MAX];
+	bool good = record_is_good(record);
 
-	return record_is_good(record) && (!get_behind(record, &behind) || record_is_good(&behind));
+	for (unsigned i = get_behind(record, behind); i-- && good;)
+		good = record_is_good(&behind[i]);
+	return good;
 }
 
 static int reading_add(struct reading *reading, const union status_record *record)
@@ -168,10 +175,13 @@ static int reading_add(struct reading *reading, const union status_record *recor
 /* Adds the record, and what stands behind it. */
 static int reading_add_all(struct reading *reading, const union status_record *record)
 {
+	union status_record behind[BEHIND_MAX];
+	unsigned count = get_behind(record, behind);
 	int error = reading_add(reading, record);
-	union status_record behind;
 
-	return error || !get_behind(record, &behind) ? error : reading_add(reading, &behind);
+	for (unsigned i = 0; i < count && !error; i++)
+		error = reading_add(reading, &behind[i]);
+	return error;
 }
 
 static int reading_take(struct reading *reading, union status_record *record, uint64_t slot)
@@ -352,6 +362,13 @@ const struct status_broker *shown_broker(const struct shown *shown)
 	const union status_record *record = only_one(shown, TRACKED_BROKER);
 
 	return record ? &record->broker : NULL;
+}
+
+const char *shown_version(const struct shown *shown)
+{
+	const union status_record *record = only_one(shown, TRACKED_PROGRAM);
+
+	return record ? record->program.version : NULL;
 }
 
 uint64_t shown_process(const struct shown *shown)

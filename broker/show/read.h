@@ -87,6 +87,9 @@ const struct status_owner *shown_owner(const struct shown *shown);
 /* Returns what is known of the broker's process, where another one follows it; NULL: the broker does not tell. */
 const struct status_broker *shown_broker(const struct shown *shown);
 
+/* Returns the version of the program that the broker's process runs; NULL: it does not tell. */
+const char *shown_version(const struct shown *shown);
+
 /* Returns the pid of the process that answers requests; header.pid may be that of the process that starts it. */
 uint64_t shown_process(const struct shown *shown);
 

@@ -51,6 +51,8 @@ bool record_is_good(const union status_record *record)
 		return record->owner.state < STATUS_OWNER_STATES;
 	case TRACKED_BROKER:
 		return record->broker.how < STATUS_BROKER_HOWS;
+	case TRACKED_PROGRAM:
+		return ENDS(record->program.version);
 	default:
 		return true;
 	}
@@ -427,7 +429,7 @@ static json_t *owner_json(const struct view *view)
 }
 
 /* Returns an object with what is known of the broker's process; NULL: the broker does not tell. */
-static json_t *broker_json(const struct view *view)
+static json_t *broker_json(const struct view *view, const struct view *programs)
 {
 	const struct status_broker *broker = view->count ? &view->at[0]->broker : NULL;
 	json_t *object;
@@ -436,6 +438,8 @@ static json_t *broker_json(const struct view *view)
 		return NULL;
 	object = json_pack("{s:I,s:I,s:I,s:I}", "pid", NUMBER(broker->pid), "since", NUMBER(broker->since / 1000),
 			   "restarts", NUMBER(broker->restarts), "cold_starts", NUMBER(broker->cold_starts));
+	if (programs->count)
+		json_object_set_new(object, "version", json_string(programs->at[0]->program.version));
 	if (broker->restarts) {
 		json_object_set_new(object, "ended", json_string(broker_end_name(broker->how)));
 		json_object_set_new(object, "pause_us", json_integer(NUMBER(broker->pause_us)));
@@ -465,7 +469,7 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 			 json_string(header->instance), "pid", NUMBER(header->pid), "address",
 			 address_json(&joined->views.view[ADDRESSES]), "device_kind",
 			 json_string(header->device_kind), "job", job_json(&joined->views.view[JOBS]),
-			 "broker_process", broker_json(&joined->views.view[BROKERS]), "memory_owner",
+			 "broker_process", broker_json(&joined->views.view[BROKERS], &joined->views.view[PROGRAMS]), "memory_owner",
 			 owner_json(&joined->views.view[OWNERS]), "updated", NUMBER(header->updated),
 			 "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
 			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions,

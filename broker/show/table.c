@@ -93,12 +93,13 @@ static const char *time_text(const json_t *object, const char *key, char text[20
 
 static void print_state(const struct shown *shown, const struct paper *paper)
 {
+	const char *version = shown_version(shown);
 	unsigned long long pid = shown->header.pid;
 	char when[20];
 
 	print_line(paper, shown->state == SHOWN_RUNNING ? TONE_PLAIN : TONE_ALARM,
-		   "broker %s: %s, pid %llu, status of %s", shown->instance, shown_state_name(shown->state), pid,
-		   time_text(shown->text, "updated", when));
+		   "broker %s: %s, pid %llu, status of %s%s%s", shown->instance, shown_state_name(shown->state), pid,
+		   time_text(shown->text, "updated", when), version ? ", gpubroker " : "", version ? version : "");
 	if (shown->state == SHOWN_STOPPED)
 		print_line(paper, TONE_ALARM, "It was stopped by a signal and serves nobody until: kill -CONT %llu",
 			   (unsigned long long)shown_process(shown));

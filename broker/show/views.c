@@ -143,6 +143,7 @@ static const struct {
 	[JOBS] = { TRACKED_JOB, offsetof(struct status_job, id), any },
 	[OWNERS] = { TRACKED_OWNER, offsetof(struct status_owner, pid), any },
 	[BROKERS] = { TRACKED_BROKER, offsetof(struct status_broker, pid), any },
+	[PROGRAMS] = { TRACKED_PROGRAM, offsetof(struct status_program, version), any },
 	[TIMES] = { TRACKED_HISTOGRAM, offsetof(struct status_histogram, id), any },
 };
 

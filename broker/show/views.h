@@ -49,6 +49,7 @@ enum {
 	JOBS,          /* the broker's job */
 	OWNERS,        /* the owner of the device memory */
 	BROKERS,       /* the broker's process */
+	PROGRAMS,      /* its program */
 	TIMES,         /* histograms, by enum histogram_id */
 	VIEWS
 };

@@ -21,7 +21,8 @@ size_t status_size(uint32_t type)
 					[TRACKED_HISTOGRAM] = sizeof(struct status_histogram),
 					[TRACKED_JOB] = sizeof(struct status_job),
 					[TRACKED_OWNER] = sizeof(struct status_owner),
-					[TRACKED_BROKER] = sizeof(struct status_broker) };
+					[TRACKED_BROKER] = sizeof(struct status_broker),
+					[TRACKED_PROGRAM] = sizeof(struct status_program) };
 
 	return type < sizeof sizes / sizeof *sizes ? sizes[type] : 0;
 }

@@ -223,6 +223,15 @@ struct status_broker {
 	uint64_t objects;     /* number of objects that this broker has taken over */
 };
 
+#define STATUS_VERSION 24 /* size of a version's text */
+
+/* The program that the broker's process runs. Stands behind that process's record (status_record.second). */
+struct status_program {
+	struct status_seal seal;
+	uint32_t type, reserved;
+	char     version[STATUS_VERSION]; /* PACKAGE_VERSION */
+};
+
 /* A histogram of the broker's answer times: struct histogram. */
 struct status_histogram {
 	struct status_seal seal;
@@ -272,10 +281,12 @@ union status_record {
 		struct status_address address;
 		struct status_owner   owner; /* all zeros in the file of a broker that does not know it */
 	} first; /* in slot STATUS_ADDRESS_SLOT */
-	struct status_broker  broker; /* for readers alone, who make a record of it */
+	struct status_broker  broker; /* for readers alone, who make a record of it; as the next */
+	struct status_program program;
 	struct {
 		struct status_device device;
 		struct status_broker broker; /* all zeros where no keeper is, and behind the other devices */
+		struct status_program program; /* the same, and in the file of a broker that does not know it */
 	} second; /* in the slot of the first device */
 	uint8_t               bytes[STATUS_RECORD_SIZE];
 };
@@ -292,7 +303,7 @@ _Static_assert(sizeof(struct status_header) % 8 == 0 && sizeof(struct status_use
 		       sizeof(struct status_wait) % 8 == 0 && sizeof(struct status_request) % 8 == 0 &&
 		       sizeof(struct status_address) % 8 == 0 && sizeof(struct status_histogram) % 8 == 0 &&
 		       sizeof(struct status_job) % 8 == 0 && sizeof(struct status_owner) % 8 == 0 &&
-		       sizeof(struct status_broker) % 8 == 0,
+		       sizeof(struct status_broker) % 8 == 0 && sizeof(struct status_program) % 8 == 0,
 	       "a checksum is of whole words");
 
 #define STATUS_HEADER_SEALED (sizeof(struct status_header) - offsetof(struct status_header, seal))

@@ -96,6 +96,7 @@ static bool may_see(const struct snapshot *snapshot, const struct tracked *track
 		return true;
 	case TRACKED_OWNER: /* has no slot, as the next */
 	case TRACKED_BROKER:
+	case TRACKED_PROGRAM:
 	case TRACKED_ALLOCATION: /* in the ledger alone */
 	case TRACKED_CLEANING:
 	case TRACKED_TICKET:

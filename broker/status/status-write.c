@@ -241,12 +241,14 @@ static size_t add_owner(const struct status *status, union status_record *to)
 	return sizeof to->first;
 }
 
-/* Puts the broker's process behind the first device. */
+/* Puts the broker's process behind the first device, and its program behind that. */
 static size_t add_broker(const struct status *status, union status_record *to)
 {
 	to->second.broker = status->broker_now;
 	to->second.broker.type = TRACKED_BROKER;
 	status_seal(&to->second.broker.seal, sizeof to->second.broker, status->sequence);
+	to->second.program = (struct status_program){ .type = TRACKED_PROGRAM, .version = PACKAGE_VERSION };
+	status_seal(&to->second.program.seal, sizeof to->second.program, status->sequence);
 	return sizeof to->second;
 }
 

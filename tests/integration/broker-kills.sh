@@ -88,7 +88,7 @@ works() {
 	{ [ "$export" != vmm ] || strikes kill "$owner_kills" owner_of "$broker"; } || good=1
 	wait "$killer" || good=1
 	wait "$upgrader" || good=1
-	echo "# $(grep -c "made way for another version" err) upgrades"
+	echo "# $(grep -c "made way for gpubroker" err) upgrades"
 	wait "$load" || good=1
 	load=''
 	sed 's/^/# /' verdict

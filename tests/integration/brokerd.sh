@@ -181,7 +181,7 @@ received() {
 	soon grep -q -e "$1" messages
 }
 check "it starts" start env NOTIFY_SOCKET="$work/notify" WATCHDOG_USEC=200000
-check "the first line says what and where" said "^brokerd: '$name' serves 1 host device (host device 0) at $socket$"
+check "the first line says what and where" said "^brokerd: '$name' serves 1 host device (host device 0) at $socket; gpubroker [0-9][0-9.]*$"
 check "the service manager is told that it is ready" received "^READY=1 STATUS=serving at $socket$"
 signs_of_life() {
 	[ "$(grep -c '^WATCHDOG=1$' messages)" -ge 3 ]
@@ -364,7 +364,7 @@ check "one whose parent is not there cannot be made" refused 1 'cannot be made' 
 # ---- a socket that is passed on ----
 
 mkdir run
-check "a passed socket is served" eval 'start "$activate" packets="$socket" -- && said "at $socket, which was passed on$"'
+check "a passed socket is served" eval 'start "$activate" packets="$socket" -- && said "at $socket, which was passed on; gpubroker [0-9][0-9.]*$"'
 check "clients come that way" works create a 1 acquire a
 check "its file is not brokerd's to remove" eval 'stops TERM 0 && [ -S "$socket" ] && [ ! -e "$socket.lock" ]'
 rm -f run/*
@@ -384,7 +384,7 @@ check "one that does not listen is refused" passed 'ListenSequentialPacket' sile
 check "what is no socket is refused" passed 'ListenSequentialPacket' file="$work/run/1"
 rm -f run/*
 check "what is meant for another process is not taken" eval \
-	'start "$activate" pid=1 packets="$work/run/1" -- && said "at $socket$" && stops TERM 0'
+	'start "$activate" pid=1 packets="$work/run/1" -- && said "at $socket; gpubroker [0-9][0-9.]*$" && stops TERM 0'
 
 # As gpubroker.socket and gpubroker.service have it: root's socket, served by a user of its own.
 rm -rf run && mkdir run

@@ -73,11 +73,17 @@ hold held
 owner=$(owner_of "$broker")
 install_program "$built/broker/brokerd"
 check "the file of the program is another one" eval '! runs'
+version=$("$brokerd" --version | sed 's/.* //')
+check "the doctor says so, and what to do" eval 'timeout 30 "$ctl" doctor >findings 2>&1; grep -q "^warn: the broker runs a program whose file was replaced since its start; kill -USR2 $broker: " findings'
 check "brokerd goes on as that, in the same process, with the buffer" eval 'upgraded && runs && grep -q "^held " listed'
+check "the doctor is content with its program" eval 'timeout 30 "$ctl" doctor >findings 2>&1; grep -qx "ok: the broker runs gpubroker $version" findings'
+check "status, JSON and metrics have its version" eval '"$status" "$name" | grep -q "^broker $name: .*, gpubroker $version$" && shown version "\"$version\"" &&
+	"$status" --openmetrics "$name" | grep -q "^gpubroker_broker_info{.*version=\"$version\""'
+check "and the line of its start" grep -q " serves .*; gpubroker $version$" err
 check "under its name" test "$(cat "/proc/$broker/comm")" = brokerd
 check "with the same owner" test "$(owner_of "$broker")" = "$owner"
 check "the status shows that, and how long it took" eval 'shown restarts 1 && shown ended "\"upgraded\"" && shown pause_us "[1-9][0-9]*"'
-check "an event says so" event "broker-replaced +a broker made way for another version: process [0-9]+ goes on with its [0-9]+ objects"
+check "an event says so" event "broker-replaced +a broker made way for gpubroker $version: process [0-9]+ goes on with its [0-9]+ objects"
 fds() { find "/proc/$broker/fd" -type l | wc -l; }
 count_before=$(fds)
 check "it can be done again, and again" eval 'upgraded && upgraded && upgraded'

@@ -341,6 +341,49 @@ static struct shown read_owner(struct status_owner owner)
 	return shown;
 }
 
+static struct shown read_broker(struct status_broker broker, struct status_program program)
+{
+	union status_record record = { .second = { .broker = broker, .program = program } };
+	int fd = good_file();
+	struct shown shown;
+
+	record.type = TRACKED_DEVICE;
+	record.second.broker.type = TRACKED_BROKER;
+	status_seal(&record.second.broker.seal, sizeof record.second.broker, 1);
+	if (*program.version)
+		record.second.program.type = TRACKED_PROGRAM;
+	status_seal(&record.second.program.seal, sizeof record.second.program, 1);
+	put_record(fd, FREE, record);
+	shown = read_file(fd);
+	close(fd);
+	return shown;
+}
+
+static void test_process_and_program(void **unused)
+{
+	const struct status_broker broker = { .pid = 7, .restarts = 2, .how = 4, .pause_us = 3000, .objects = 5 };
+	struct status_program program = { .version = "1.2.3" };
+	struct shown shown = read_broker(broker, program);
+	const json_t *json = json_object_get(shown.text, "broker_process");
+
+	(void)unused;
+	assert_int_equal(shown_process(&shown), 7);
+	assert_string_equal(shown_version(&shown), "1.2.3");
+	assert_string_equal(json_string_value(json_object_get(json, "version")), "1.2.3");
+	assert_string_equal(json_string_value(json_object_get(json, "ended")), "upgraded");
+	shown_free(&shown);
+	shown = read_broker(broker, (struct status_program){ .version = "" }); /* one that does not tell */
+	assert_int_equal(shown_process(&shown), 7);
+	assert_null(shown_version(&shown));
+	assert_null(json_object_get(json_object_get(shown.text, "broker_process"), "version"));
+	shown_free(&shown);
+	memset(program.version, '1', sizeof program.version); /* a text without its end */
+	shown = read_broker(broker, program);
+	assert_int_equal(shown.unreadable, 1);
+	assert_null(shown_version(&shown));
+	shown_free(&shown);
+}
+
 static void test_memory_owner(void **unused)
 {
 	struct status_owner owner = { .state = STATUS_OWNER_STARTS,
@@ -569,6 +612,7 @@ int main(void)
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_header),
 		cmocka_unit_test(test_older_format),
+		cmocka_unit_test(test_process_and_program),
 		cmocka_unit_test(test_memory_owner),
 		cmocka_unit_test(test_job),
 		cmocka_unit_test(test_bloated),
