@@ -322,8 +322,8 @@ static void say_ready(struct service *service)
 	const struct board_header *board = service->broker.board->header;
 	char text[EVENT_TEXT_MAX];
 
-	snprintf(text, sizeof text, "'%s' serves %u %s device%s (%s) at %s%s; gpubroker " PACKAGE_VERSION, service->broker.config->instance,
-		 board->devices, service->broker.device->name, PLURAL(board->devices), board->device[0].name,
+	snprintf(text, sizeof text, "'%s' serves %u %s device%s (%s) at %s%s; gpubroker " PACKAGE_VERSION,
+		 service->broker.config->instance, board->devices, service->broker.device->name, PLURAL(board->devices), board->device[0].name,
 		 service->socket.path, service->socket.lock < 0 ? ", which was passed on" : "");
 	if (!takeover->goes_on)
 		event_happened(&service->broker, &(struct broker_event){ .kind = EVENT_START, .text = text });

@@ -429,9 +429,10 @@ static json_t *owner_json(const struct view *view)
 }
 
 /* Returns an object with what is known of the broker's process; NULL: the broker does not tell. */
-static json_t *broker_json(const struct view *view, const struct view *programs)
+static json_t *broker_json(const struct views *views)
 {
-	const struct status_broker *broker = view->count ? &view->at[0]->broker : NULL;
+	const struct view *brokers = &views->view[BROKERS], *programs = &views->view[PROGRAMS];
+	const struct status_broker *broker = brokers->count ? &brokers->at[0]->broker : NULL;
 	json_t *object;
 
 	if (!broker)
@@ -469,7 +470,7 @@ static json_t *joined_json(struct joined *joined, const struct status_header *he
 			 json_string(header->instance), "pid", NUMBER(header->pid), "address",
 			 address_json(&joined->views.view[ADDRESSES]), "device_kind",
 			 json_string(header->device_kind), "job", job_json(&joined->views.view[JOBS]),
-			 "broker_process", broker_json(&joined->views.view[BROKERS], &joined->views.view[PROGRAMS]), "memory_owner",
+			 "broker_process", broker_json(&joined->views), "memory_owner",
 			 owner_json(&joined->views.view[OWNERS]), "updated", NUMBER(header->updated),
 			 "stopping", header->stopping != 0, "waiting", NUMBER(header->waiting),
 			 "devices", list(joined, DEVICES, device_json), "buffers", buffers, "sessions", sessions,
