@@ -323,8 +323,9 @@ static void say_ready(struct service *service)
 	char text[EVENT_TEXT_MAX];
 
 	snprintf(text, sizeof text, "'%s' serves %u %s device%s (%s) at %s%s; gpubroker " PACKAGE_VERSION,
-		 service->broker.config->instance, board->devices, service->broker.device->name, PLURAL(board->devices), board->device[0].name,
-		 service->socket.path, service->socket.lock < 0 ? ", which was passed on" : "");
+		 service->broker.config->instance, board->devices, service->broker.device->name,
+		 PLURAL(board->devices), board->device[0].name, service->socket.path,
+		 service->socket.lock < 0 ? ", which was passed on" : "");
 	if (!takeover->goes_on)
 		event_happened(&service->broker, &(struct broker_event){ .kind = EVENT_START, .text = text });
 	notify_send(&service->notify, NOTIFY_READY, 0, "serving at %s", service->socket.path);
