@@ -41,24 +41,67 @@ void check_connection(struct exam *exam)
 	gpub_disconnect(client);
 }
 
+/* ---- the service ---- */
+
+struct unit {
+	char load[32], active[32], sub[32]; /* LoadState, ActiveState and SubState, systemctl(1) */
+};
+
+enum { SERVICE, SOCKET, UNITS };
+
+/* Stores the value of a line KEY=VALUE if it has that key. */
+static void take_value(const char *line, const char *key, char value[32])
+{
+	size_t length = strlen(key);
+
+	if (!strncmp(line, key, length) && line[length] == '=')
+		snprintf(value, 32, "%.*s", (int)strcspn(line + length + 1, "\n"), line + length + 1);
+}
+
+/* Asks systemd for the units. What it does not say stays empty. */
+static void units_read(struct unit units[UNITS])
+{
+	FILE *stream = popen("systemctl show -p LoadState -p ActiveState -p SubState gpubroker.service "
+			     "gpubroker.socket 2>&-", "re");
+	char line[128];
+	unsigned i = 0;
+
+	while (stream && i < UNITS && fgets(line, sizeof line, stream)) {
+		if (*line == '\n') /* between two units */
+			i++;
+		else {
+			take_value(line, "LoadState", units[i].load);
+			take_value(line, "ActiveState", units[i].active);
+			take_value(line, "SubState", units[i].sub);
+		}
+	}
+	if (stream)
+		pclose(stream);
+}
+
 void check_service(struct exam *exam)
 {
-	FILE *stream = popen("systemctl show -P ActiveState gpubroker.service 2>&-", "re");
-	char state[32] = "";
+	struct unit units[UNITS] = { 0 };
+	const struct unit *service = &units[SERVICE], *socket = &units[SOCKET];
 
 	(void)exam;
-	if (!stream)
-		return;
-	if (!fgets(state, sizeof state, stream))
-		*state = 0;
-	pclose(stream);
-	state[strcspn(state, "\n")] = 0;
-	if (!strcmp(state, "failed"))
-		warn("journalctl -u gpubroker says why; systemctl restart gpubroker",
+	units_read(units);
+	if (strcmp(service->load, "loaded"))
+		return; /* no systemd, or no package */
+	if (!strcmp(service->active, "failed"))
+		warn("journalctl -u gpubroker says why; systemctl restart gpubroker.socket gpubroker",
 		     "the service gpubroker has failed");
-	else if (*state)
-		ok("the service gpubroker is %s", state);
+	else if (!strcmp(service->sub, "auto-restart"))
+		warn("journalctl -u gpubroker says why; brokerd --check-config looks at its configuration",
+		     "the service gpubroker does not come up: systemd tries again every few seconds");
+	else
+		ok("the service gpubroker is %s (%s)", service->active, service->sub);
+	if (!strcmp(socket->load, "loaded") && strcmp(socket->active, "active"))
+		warn("systemctl restart gpubroker.socket gpubroker",
+		     "nobody listens for the service gpubroker: gpubroker.socket is %s", socket->active);
 }
+
+/* ---- brokers ---- */
 
 static void say_broker(const struct shown *shown)
 {

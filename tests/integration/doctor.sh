@@ -136,15 +136,27 @@ fi
 
 # ---- the service ----
 
-# service STATE: the doctor without a broker, where systemctl says that
+# unit LOAD ACTIVE SUB: what systemctl shows of a unit
+unit() {
+	printf 'LoadState=%s\nActiveState=%s\nSubState=%s\n' "$@"
+}
+# service LOAD ACTIVE SUB SOCKET: the doctor without a broker, where systemctl says that of the service, and of its socket's state
 service() {
 	mkdir -p bin
-	printf '#!/bin/sh\n[ "$*" = "show -P ActiveState gpubroker.service" ] && echo %s\n' "$1" >bin/systemctl
+	{ unit "$1" "$2" "$3"; echo; unit "$1" "$4" "$4"; } >units
+	printf '#!/bin/sh\n[ "$*" = "show -p LoadState -p ActiveState -p SubState gpubroker.service gpubroker.socket" ] && cat %s\n' \
+		"$work/units" >bin/systemctl
 	chmod +x bin/systemctl
 	PATH=$work/bin:$PATH doctor 1
 }
-check "a service that has failed" eval 'service failed && has "warn: the service gpubroker has failed; journalctl -u gpubroker says why; systemctl restart gpubroker"'
-check "one that has not" eval 'service inactive && has "ok: the service gpubroker is inactive"'
+check "a service that has failed" eval 'service loaded failed failed active && has "warn: the service gpubroker has failed; journalctl -u gpubroker says why; systemctl restart gpubroker.socket gpubroker" &&
+	! grep -q "nobody listens" out'
+check "one that does not come up" eval 'service loaded activating auto-restart active &&
+	has "warn: the service gpubroker does not come up: systemd tries again every few seconds; journalctl -u gpubroker says why; brokerd --check-config looks at its configuration"'
+check "one whose socket has failed" eval 'service loaded inactive dead failed &&
+	has "warn: nobody listens for the service gpubroker: gpubroker.socket is failed; systemctl restart gpubroker.socket gpubroker"'
+check "one that is well" eval 'service loaded inactive dead active && has "ok: the service gpubroker is inactive (dead)" && ! grep -q "nobody listens" out'
+check "one that is not installed" eval 'service not-found inactive dead inactive && ! grep -q "the service gpubroker" out'
 
 # ---- a socket that this user may not open ----
 
