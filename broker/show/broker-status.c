@@ -31,6 +31,7 @@
 
 #define EXIT_NONE  1 /* the value of EXPLAIN_NONE, too */
 #define EXIT_USAGE 2
+#define EXIT_DEAD  4 /* 3 is EXPLAIN_DEADLOCK */
 
 /* ---- the command line ---- */
 
@@ -74,9 +75,8 @@ static const struct option_table option_table = {
 		 "Shows what a broker holds, who maps it, what waits for whom and what was refused.\n"
 		 "Without INSTANCE: the only broker there is, or a list of them.\n",
 	.ending = "\n"
-		  "The exit status is 0 when a broker or metrics were shown, 1 when there is none, 2 for wrong usage, "
-		  "3 when --why found a\n"
-		  "deadlock.",
+		  "The exit status is 0 when a broker or metrics were shown, 1 when there is none,\n"
+		  "2 for wrong usage, 3 when --why found a deadlock, 4 when the broker is dead.",
 	.width = 24,
 	.words = WORDS_BOUNDED,
 	.words_max = 2,
@@ -213,8 +213,10 @@ static int complain(void)
 	return EXIT_NONE;
 }
 
+/* Returns the exit status. */
 static int show_shown(struct shown *shown)
 {
+	bool dead = shown->state == SHOWN_DEAD;
 	int error = 0;
 
 	processes_add(shown);
@@ -223,7 +225,9 @@ static int show_shown(struct shown *shown)
 	else
 		error = table_show(shown, &options.table);
 	shown_free(shown);
-	return error ? complain() : 0;
+	if (error)
+		return complain();
+	return dead ? EXIT_DEAD : 0;
 }
 
 static int show_one(const char *instance)
@@ -301,7 +305,7 @@ static int show_each(const struct instances *instances)
 			continue;
 		if (readable++)
 			putchar('\n');
-		if (show_shown(&shown))
+		if (show_shown(&shown) == EXIT_NONE)
 			return EXIT_NONE;
 	}
 	return readable ? 0 : EXIT_NONE;

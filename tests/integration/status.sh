@@ -51,9 +51,13 @@ refused() {
 }
 
 shows() {
-	local pattern=$1
-	shift
-	status 0 "$@" && has "$pattern"
+	shows_as 0 "$@"
+}
+# shows_as CODE PATTERN ARGS...
+shows_as() {
+	local code=$1 pattern=$2
+	shift 2
+	status "$code" "$@" && has "$pattern"
 }
 
 # terminal COLUMNS ARGS...: runs broker-status on a terminal of that width, leaves out
@@ -212,15 +216,15 @@ rm -f "$bad"
 
 sed 's/declared/deklared/g' "/dev/shm/gpubroker.$name" >"$bad"
 check "a record that was changed is not shown, and said to be unreadable" eval \
-	'shows "^plain" "$name-bad" && ! has klared && has "damaged: 1 of its records" && narrow "$name-bad"'
-check "JSON counts it" shows '"unreadable": 1' --json "$name-bad"
+	'shows_as 4 "^plain" "$name-bad" && ! has klared && has "damaged: 1 of its records" && narrow "$name-bad"'
+check "JSON counts it" shows_as 4 '"unreadable": 1' --json "$name-bad"
 head -c 1000 "/dev/shm/gpubroker.$name" >"$bad"
-check "so are those behind a file's early end" eval 'shows "damaged: [0-9]* of its records" "$name-bad" && narrow "$name-bad"'
+check "so are those behind a file's early end" eval 'shows_as 4 "damaged: [0-9]* of its records" "$name-bad" && narrow "$name-bad"'
 rm -f "$bad"
 
 cp "/dev/shm/gpubroker.$name" "$bad"
 chmod 666 "$bad"
-check "a file that everybody may write is shown with a doubt" eval 'shows "anybody.s word" "$name-bad" && narrow "$name-bad"'
+check "a file that everybody may write is shown with a doubt" eval 'shows_as 4 "anybody.s word" "$name-bad" && narrow "$name-bad"'
 check "so it is in the list" shows "anybody.s word" --list
 rm -f "$bad"
 
@@ -242,12 +246,12 @@ kill -KILL "$broker"
 wait "$broker" 2>/dev/null
 broker=''
 dead() {
-	shows "^broker $name: dead, pid [0-9]*, status of 20" "$name"
+	shows_as 4 "^broker $name: dead, pid [0-9]*, status of 20" "$name"
 }
-check "a killed broker is shown, and said to be dead" soon dead
+check "a killed broker is shown, and said to be dead, also by the exit status" soon dead
 check "what it held is still shown" eval 'has "^declared" && has "waits for pid" && narrow "$name"'
 check "the list says dead" shows "^$name .* dead" --list
-check "JSON says dead" shows '^  "state": "dead"' --json "$name"
+check "JSON says dead" shows_as 4 '^  "state": "dead"' --json "$name"
 touch go
 check "the next broker removes what it left" eval '"$run" --quiet --device host -- true 2>err && grep -q "$name" err'
 check "nothing is left in shared memory" test -z "$(find /dev/shm -name "*$name*")"
