@@ -295,12 +295,16 @@ static int status_make(struct broker *broker)
 /* Takes over the status file of the broker before this one, or makes one. */
 static int status_get(struct broker *broker)
 {
+	const struct board_header *header = broker->config->board.shared;
 	int fd = takeover_take(broker, KEPT_STATUS), error;
+	char *instance = broker->core->config.instance;
 
 	if (fd < 0)
 		return status_make(broker);
-	strcpy(broker->core->config.instance, broker->config->board.header->instance);
-	error = status_reopen(broker->status, fd, broker->core->config.instance);
+	snprintf(instance, INSTANCE_SIZE, "%.*s", INSTANCE_SIZE - 1, header->instance);
+	error = instance_check(instance);
+	if (!error)
+		error = status_reopen(broker->status, fd, instance);
 	if (error < 0)
 		close(fd);
 	return error < 0 ? error : 0;

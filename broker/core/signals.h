@@ -12,7 +12,10 @@
 #include <signal.h>
 
 enum signal_use {
-	/* broker-run passes what a process sent on to the workers that have not got it; brokerd ignores the signal */
+	/*
+	 * broker-run passes what a process sent on to the workers that have not got it; brokerd upgrades itself at
+	 * SIGUSR2, and ignores the others
+	 */
 	SIGNAL_FOR_WORKERS,
 	/* broker-run passes the signal on, and quits at once if its workers have ended; brokerd stops */
 	SIGNAL_STOP,

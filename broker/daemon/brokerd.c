@@ -81,12 +81,11 @@ static bool on_pack(void *context, struct handover *handover)
 	struct program *program = context;
 	const struct service *service = &program->service;
 
-	if (!program->keeper.shared)
+	if (!program->keeper.begun)
 		return false;
-	if (program->config >= 0)
-		close(program->config);
-	program->config = brokerd_config_share(service->config);
-	handover->failed = program->config < 0;
+	if (program->config < 0)
+		program->config = brokerd_config_share(service->config);
+	handover->failed |= program->config < 0;
 	handover_add(handover, HANDOVER_CONFIG, 0, program->config);
 	handover_add(handover, HANDOVER_BOARD, 0, service->board.writable);
 	if (service->notify.fd >= 0)
@@ -187,6 +186,8 @@ static int watchdog_begin(struct program *program)
 	program->watchdog = event_new(program->control.base, -1, EV_PERSIST, on_watchdog, program);
 	if (!program->watchdog || (us && event_add(program->watchdog, &interval)))
 		return error_set(-ENOMEM, "out of memory");
+	if (us)
+		notify_alive(&program->service.notify); /* the previous program's last report may be old */
 	return 0;
 }
 
@@ -219,6 +220,9 @@ static int loop_run(struct program *program, const sigset_t *signals)
 		error = watchdog_begin(program);
 	if (!error)
 		error = keep(program);
+	if (error)
+		upgrade_back(&program->upgrade);
+	upgrade_stop(&program->upgrade);
 	if (program->watchdog)
 		event_free(program->watchdog);
 	control_end(&program->control);
@@ -280,8 +284,10 @@ static int program_run(struct program *program, const sigset_t *signals)
 		error = reloads_make(&service->reloads);
 	if (!error)
 		error = program->upgrade.from.count ? go_on(service, &program->upgrade) : begin_anew(service);
-	if (error)
+	if (error) {
+		upgrade_back(&program->upgrade);
 		return error;
+	}
 	error = loop_run(program, signals);
 	board_destroy(&service->board);
 	brokerd_socket_close(&service->socket);
@@ -307,10 +313,8 @@ static int program_main(struct program *program)
 		service->notify = (struct notify){ handover_fd(&program->upgrade.from, HANDOVER_NOTIFY),
 						   handover_value(&program->upgrade.from, HANDOVER_NOTIFY) };
 	error = program_run(program, &signals);
-	if (error) {
+	if (error)
 		log_say("%s", error_text());
-		upgrade_back(&program->upgrade);
-	}
 	upgrade_close(&program->upgrade);
 	notify_close(&service->notify);
 	brokerd_config_free(service->config);
@@ -337,8 +341,8 @@ static int load(struct program *program)
 		return passed;
 	if (!passed)
 		return brokerd_options_load(&service->options, &service->config);
-	return brokerd_options_load_shared(&service->options, handover_fd(&program->upgrade.from, HANDOVER_CONFIG),
-					   &service->config);
+	program->config = handover_fd(&program->upgrade.from, HANDOVER_CONFIG);
+	return brokerd_options_load_shared(&service->options, program->config, &service->config);
 }
 
 /* Runs the program from its start to its end. Returns the exit status. */
@@ -352,8 +356,11 @@ static int brokerd(struct program *program, int argc, char **argv)
 		result = load(program);
 	if (!result && service->options.check)
 		result = check_done(&service->options);
-	if (!result && upgrade_is_trial(&program->upgrade))
-		result = upgrade_check(&program->upgrade) ? -EPROTO : 1;
+	if (!result && upgrade_is_trial(&program->upgrade)) {
+		result = upgrade_check(&program->upgrade);
+		if (!result)
+			return UPGRADE_YES;
+	}
 	if (!result)
 		return program_main(program);
 	brokerd_config_free(service->config);

@@ -33,7 +33,7 @@ int brokerd_options_parse(struct brokerd_options *options, int argc, char **argv
  */
 int brokerd_options_load(const struct brokerd_options *options, struct brokerd_config **config);
 
-/* The same with a descriptor of brokerd_config_share() in place of the file. */
+/* Reads the configuration from a descriptor of brokerd_config_share(). Else as brokerd_options_load(). */
 int brokerd_options_load_shared(const struct brokerd_options *options, int fd, struct brokerd_config **config);
 
 #endif

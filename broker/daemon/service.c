@@ -267,13 +267,14 @@ static void socket_put(struct service *service)
 	close(file);
 }
 
-/* Uses the socket of the broker before this one. */
+/* Uses the socket of the broker before this one, if that has put it. */
 static void socket_take(struct service *service, const struct keeper_end *from)
 {
 	int fd = kept_take(from->kept, keep_key(KEPT_LISTENER, KEPT_ONLY));
 	int lock = kept_take(from->kept, keep_key(KEPT_LISTENER_LOCK, 1));
 	int file = kept_take(from->kept, keep_key(KEPT_LISTENER_FILE, 1));
 
+	service->inherited = fd >= 0;
 	if (fd < 0)
 		return;
 	close(service->socket.fd);
@@ -339,7 +340,7 @@ static int serve(struct service *service, struct keeper_end *from)
 
 	if (error)
 		return error;
-	if (!service->core.takeover.goes_on)
+	if (!service->inherited)
 		socket_put(service);
 	broker_when_no_owner(&service->broker, on_no_owner, service);
 	say_ready(service);

@@ -44,6 +44,7 @@ struct service {
 	struct core            core; /* the parts of the member `broker` */
 	struct reader          reader;
 	struct control         control;
+	bool                   inherited;    /* the socket is that of the broker before, and kept for the next */
 	bool                   stopping;     /* the keeper has asked for the end */
 	bool                   left;         /* true: brokerd ends though memory is still in use */
 	bool                   orphaned;     /* no other owner of the device memory starts, so brokerd ends */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,16 +70,16 @@ static void set_flags(const struct handover *handover, int flags)
 static int share(const struct handover *handover)
 {
 	size_t size = handover->count * sizeof *handover->entry;
-	int fd = handover->failed ? -1 : memfd_create("gpubroker-handover", 0);
+	int error, fd = handover->failed ? -1 : memfd_create("gpubroker-handover", 0);
 
 	if (handover->failed)
 		return error_set(-ENOMEM, "out of memory for what is passed on");
 	if (fd >= 0 && write(fd, handover->entry, size) == (ssize_t)size)
 		return fd;
-	error_set(fd < 0 ? -errno : -ENOSPC, "there is no memory for what is passed on: %m");
+	error = fd < 0 ? -errno : -ENOSPC;
 	if (fd >= 0)
 		close(fd);
-	return -ENOSPC;
+	return error_set(error, "there is no memory for what is passed on: %s", strerror(-error));
 }
 
 int handover_exec(const struct handover *handover, int program, char *const argv[])

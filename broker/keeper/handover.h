@@ -27,14 +27,13 @@ enum handover_kind {
 	HANDOVER_HOW = 10,         /* enum policy_how: how the last broker ended */
 	HANDOVER_BOARD = 11,       /* a descriptor for board_adopt() */
 	HANDOVER_NOTIFY = 12,      /* the service manager's socket, and the microseconds of its watchdog */
-	HANDOVER_IMAGE = 13,       /* a descriptor of the program that has served until now */
+	HANDOVER_IMAGE = 13,       /* a descriptor of the previous program's file */
 	HANDOVER_CONFIG = 14,      /* a descriptor of the configuration with which the program began */
 };
 
 enum handover_purpose {
-	HANDOVER_TRIAL, /* looks whether it could go on, and exits with 0 if so; a child of the program that serves */
-	HANDOVER_GOES_ON,
-	HANDOVER_BACK   /* goes on, for the program that was to has not come up */
+	HANDOVER_TRIAL = 1,  /* looks whether it could go on; a child of the program that serves */
+	HANDOVER_GOES_ON = 2
 };
 
 struct handover_entry {

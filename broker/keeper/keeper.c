@@ -296,6 +296,12 @@ static void start_next(struct keeper *keeper)
 		broker_start(keeper);
 }
 
+static void go_back(const struct keeper *keeper)
+{
+	if (!keeper->served && keeper->program.back)
+		keeper->program.back(keeper->program.context);
+}
+
 /* The broker's loop runs no more. What it has sent is carried out, and then it is decided what follows. */
 static void broker_over(struct keeper_broker *broker, int status)
 {
@@ -320,8 +326,8 @@ static void broker_over(struct keeper_broker *broker, int status)
 	if (decision.step == POLICY_NEXT && keeper->upgrading && !keeper->stopping)
 		keeper->program.upgrade(keeper->program.context);
 	keeper->upgrading = false;
-	if (decision.step == POLICY_COLD && !keeper->served && keeper->program.back)
-		keeper->program.back(keeper->program.context);
+	if (decision.step == POLICY_COLD)
+		go_back(keeper);
 	if (decision.step == POLICY_COLD) {
 		keeper->cold = true;
 		keeper->counts.cold_starts++;
@@ -542,8 +548,10 @@ static void broker_start(struct keeper *keeper)
 
 int keeper_upgrade(struct keeper *keeper)
 {
-	if (!keeper->broker || !keeper->policy.ready || keeper->stopping)
-		return error_set(-EAGAIN, "no broker serves, or it is to end");
+	if (keeper->stopping)
+		return error_set(-ESHUTDOWN, "brokerd is to end");
+	if (!keeper->broker || !keeper->policy.ready)
+		return error_set(-EAGAIN, "no broker serves now");
 	keeper->upgrading = true;
 	kill(keeper->broker->pid, SIGKILL);
 	return 0;
@@ -655,13 +663,18 @@ int keeper_init(struct keeper *keeper, struct event_base *base, const struct kee
 					  .context = keeper };
 	if (!error && program->from)
 		error = resume(keeper, program->from);
-	if (!error)
+	if (!error && !program->from)
 		error = broker_try(keeper);
-	if (error)
+	if (error) {
+		go_back(keeper);
 		keeper_deinit(keeper);
-	else
-		log_serving(true);
-	return error;
+		return error;
+	}
+	log_serving(true);
+	keeper->begun = true;
+	if (program->from)
+		broker_start(keeper); /* is tried again and again: there is something to lose */
+	return 0;
 }
 
 void keeper_signal(const struct keeper *keeper, int signal)

@@ -86,8 +86,9 @@ struct keeper_program {
 	 */
 	void (*upgrade)(void *context);
 	/*
-	 * Called before a cold start closes what is kept, while no broker of this program has been READY yet: executes
-	 * the program that was there before. Returns if there is none. NULL: there is never one.
+	 * Called before a cold start, or the end of a keeper_init() that fails, closes what is kept, while no broker
+	 * of this program has been READY yet: executes the previous program. Returns if there is none. NULL: there is
+	 * never one.
 	 */
 	void (*back)(void *context);
 	void (*ready)(void *context); /* called when a broker is READY. NULL: nobody wants to know */
@@ -128,6 +129,7 @@ struct keeper {
 	uint64_t              death_ns; /* CLOCK_MONOTONIC at the notice of a death; 0: a broker was READY since then */
 	unsigned              number;   /* number of brokers that have begun */
 	bool                  cold;     /* the next broker begins with nothing */
+	bool                  begun;    /* keeper_init() has succeeded */
 	bool                  served;   /* a broker of this program was READY */
 	bool                  upgrading; /* upgrade() follows the broker's end */
 	bool                  stopping; /* keeper_stop() was called */
@@ -159,8 +161,8 @@ void keeper_reap_others(const struct keeper *keeper);
 void keeper_stop(struct keeper *keeper);
 
 /*
- * Ends the broker by SIGKILL; upgrade() follows when it is over. Returns 0; -EAGAIN with the error message set: no
- * broker is READY, or the program is to end.
+ * Ends the broker by SIGKILL; upgrade() follows when it is over. Returns 0; -EAGAIN: no broker is READY; -ESHUTDOWN:
+ * the program is to end. With the error message set.
  */
 int keeper_upgrade(struct keeper *keeper);
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -57,8 +58,8 @@ static int board_make(struct board_owner *owner, size_t size, int seals)
 	error = -posix_fallocate(fd, 0, (off_t)size);
 	if (error)
 		goto close_fd;
-	owner->header = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (owner->header == MAP_FAILED) {
+	owner->shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (owner->shared == MAP_FAILED) {
 		error = -errno;
 		goto close_fd;
 	}
@@ -69,8 +70,9 @@ static int board_make(struct board_owner *owner, size_t size, int seals)
 	if (!error && owner->fd < 0)
 		error = owner->fd;
 	if (error)
-		munmap(owner->header, size);
+		munmap(owner->shared, size);
 	owner->writable = -1;
+	owner->header = NULL;
 	if (!error && !(seals & F_SEAL_FUTURE_WRITE)) {
 		owner->writable = fd;
 		return 0;
@@ -110,14 +112,14 @@ int board_adopt(struct board_owner *owner, int fd)
 	struct board_owner adopted = { .writable = fd };
 	struct stat st;
 
-	if (fstat(fd, &st) || st.st_size < (off_t)sizeof *adopted.header)
+	if (fstat(fd, &st) || st.st_size < (off_t)sizeof *adopted.shared)
 		return error_set(-EBADMSG, "the board that was passed on is none");
 	adopted.board.size = (size_t)st.st_size;
 	adopted.fd = reopen(fd, O_RDONLY);
 	if (adopted.fd < 0)
 		return error_set(adopted.fd, "the board cannot be opened: %s", strerror(-adopted.fd));
-	adopted.header = mmap(NULL, adopted.board.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (adopted.header == MAP_FAILED) {
+	adopted.shared = mmap(NULL, adopted.board.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (adopted.shared == MAP_FAILED) {
 		int error = error_set(-errno, "the board cannot be mapped: %m");
 
 		close(adopted.fd);
@@ -142,6 +144,19 @@ static int header_fit(struct board_header *header, const struct board_owner *own
 	return 0;
 }
 
+/* Sets the addresses of the board's parts, and the copy of the header. */
+static int place(struct board_owner *owner, const struct board_header *header)
+{
+	if (!owner->header)
+		owner->header = malloc(sizeof *header);
+	if (!owner->header)
+		return error_set(-ENOMEM, "the broker is out of memory");
+	*owner->header = *header;
+	board_place(&owner->board, owner->shared, header->size);
+	owner->board.header = owner->header;
+	return 0;
+}
+
 int board_fill(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
 	       uint32_t handles)
 {
@@ -150,9 +165,8 @@ int board_fill(struct board_owner *owner, const char *instance, const struct own
 
 	if (error)
 		return error;
-	*owner->header = header;
-	board_place(&owner->board, owner->header, header.size);
-	return 0;
+	*owner->shared = header;
+	return place(owner, &header);
 }
 
 /* Sets what may differ between two starts of the same devices as it is in the other header. */
@@ -172,13 +186,12 @@ int board_restore(struct board_owner *owner, const char *instance, const struct 
 
 	if (error)
 		return error;
-	if (sodium_is_zero(owner->header->instance_id, sizeof owner->header->instance_id))
+	forgive(&header, owner->shared);
+	if (sodium_is_zero(header.instance_id, sizeof header.instance_id))
 		return not_taken("it has no instance");
-	forgive(&header, owner->header);
-	if (memcmp(&header, owner->header, sizeof header))
+	if (memcmp(&header, owner->shared, sizeof header))
 		return not_taken("it is of another instance, or of other devices");
-	board_place(&owner->board, owner->header, header.size);
-	return 0;
+	return place(owner, &header);
 }
 
 int board_create(struct board_owner *owner, const char *instance, const struct owner_facts *facts, uint32_t buffers,
@@ -191,7 +204,8 @@ int board_create(struct board_owner *owner, const char *instance, const struct o
 
 void board_destroy(struct board_owner *owner)
 {
-	munmap(owner->header, owner->board.size);
+	free(owner->header);
+	munmap(owner->shared, owner->board.size);
 	close(owner->fd);
 	if (owner->writable >= 0)
 		close(owner->writable);

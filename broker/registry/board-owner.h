@@ -5,7 +5,8 @@
  * Owns the memfd and its only writable mapping. The memfd is sealed once that mapping exists, so the kernel refuses any
  * other writable mapping, also one through /proc. The board of a program that goes on by an exec (board_adopt()) lacks
  * that seal: other users cannot write it, because its mode is 0444, and other processes of the broker's user can. The
- * broker reads back only the header and the last values of ended timelines.
+ * broker reads back the last values of ended timelines, and, where it takes over a board, the header, of which it takes
+ * a copy and checks that.
  *
  * Where a process forks brokers one after the other, it makes memory and mapping by board_reserve() before it forks
  * the first broker. Each broker inherits the mapping, which the seal does not touch. The first one calls board_fill(),
@@ -22,7 +23,9 @@ struct owner_facts;
 
 struct board_owner {
 	struct board         board;  /* addresses of the board's parts within the writable mapping */
-	struct board_header *header; /* address of the broker's writable mapping, which begins with the header */
+	struct board_header *shared; /* address of the writable mapping, which begins with the header */
+	/* a copy that no other process can write, by which the broker decides; NULL before board_fill() and others */
+	struct board_header *header;
 	int                  fd;     /* read-only descriptor of the memfd, which is sent to clients */
 	int                  writable; /* descriptor for board_adopt(), never sent; -1: the seal forbids that */
 };
@@ -33,7 +36,7 @@ struct board_owner {
  */
 int board_reserve(struct board_owner *owner, uint32_t buffers, uint32_t handles);
 
-/* The same, for a program whose next image adopts the board. */
+/* Makes the memory of a board that is not sealed against another writable mapping, for board_adopt(). Else as above. */
 int board_reserve_open(struct board_owner *owner, uint32_t buffers, uint32_t handles);
 
 /*

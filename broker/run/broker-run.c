@@ -311,7 +311,7 @@ static void on_facts(evutil_socket_t fd, short what, void *argument)
 		return;
 	run->serving.told = true;
 	run->facts = facts;
-	run->header = *run->serving.board.header;
+	run->header = *run->serving.board.shared;
 	run->header.devices = facts.count;
 	run->header.device_kind = facts.kind;
 	for (unsigned device = 0; device < DEVICE_MAX; device++)
@@ -472,7 +472,7 @@ static int serving_begin(struct run *run, const sigset_t *signals)
 
 static void serving_end(struct run *run)
 {
-	if (run->serving.board.header)
+	if (run->serving.board.shared)
 		board_destroy(&run->serving.board);
 	if (run->told >= 0) {
 		close(run->told);

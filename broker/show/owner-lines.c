@@ -71,9 +71,9 @@ static void add_past(struct lines *lines, const struct status_owner *owner)
 static const char *end_text(uint64_t how)
 {
 	switch (how) {
-	case 1:
+	case STATUS_BROKER_KILLED:
 		return "was killed";
-	case 4:
+	case STATUS_BROKER_UPGRADED:
 		return "was upgraded";
 	}
 	return broker_end_name(how);

@@ -108,7 +108,7 @@ struct status_buffer {
 	struct status_seal seal;
 	uint32_t type, state;
 	uint64_t generation, allocation; /* allocation: serial of the allocation that the buffer is in */
-	uint64_t bytes, allocated; /* bytes: size of the buffer; allocated: bytes of memory that the buffer takes */
+	uint64_t bytes, allocated; /* bytes: size of the buffer; allocated: bytes that it takes; 0: it waits for them */
 	uint32_t device, owner, group, mode; /* device: its index in the broker; mode: permission bits */
 	uint32_t flags, exported; /* flags: GPUB_EPHEMERAL and others; exported: number of the kind of export */
 	char     name[NAME_SIZE]; /* the buffer's name, or its last name if it is draining */
@@ -206,7 +206,8 @@ struct status_owner {
 	uint64_t lost, lost_all;
 };
 
-#define STATUS_BROKER_HOWS 5 /* number of values of enum policy_how, which never change */
+/* Two values of enum policy_how, and their number. They never change. */
+enum status_broker_how { STATUS_BROKER_KILLED = 1, STATUS_BROKER_UPGRADED = 4, STATUS_BROKER_HOWS = 5 };
 
 /*
  * The broker's process, where a keeper starts the next one when it dies (keeper/keeper.h). Has no slot, but stands

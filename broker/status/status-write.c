@@ -113,13 +113,15 @@ static void fill_buffer(const struct broker *broker, const struct tracked *track
 	const struct buffer *buffer = OBJECT(tracked, struct buffer);
 	const struct allocation *allocation = buffer->allocation;
 
+	uint64_t taken = buffer->reserve ? allocation->size : allocation->slab.kind.range;
+
 	(void)broker;
 	to->buffer =
 		(struct status_buffer){ .state = buffer_state(buffer),
 					.generation = buffer->serial,
 					.allocation = allocation->serial,
 					.bytes = buffer->size,
-					.allocated = buffer->reserve ? allocation->size : allocation->slab.kind.range,
+					.allocated = allocation_is_made(allocation) ? taken : 0,
 					.device = allocation->device,
 					.owner = buffer->owner,
 					.group = buffer->group,

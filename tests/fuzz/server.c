@@ -321,8 +321,8 @@ static void change_word(void)
 static void change_header(void)
 {
 	if (input_byte(&now.script) & 1)
-		board.header->devices = board.header->buffers = board.header->handles = UINT32_MAX;
-	spoil(board.header, sizeof *board.header);
+		board.shared->devices = board.shared->buffers = board.shared->handles = UINT32_MAX;
+	spoil(board.shared, sizeof *board.shared);
 }
 
 static void send_left(void)
@@ -493,7 +493,7 @@ void server_begin(struct input script)
 	memset(&now, 0, sizeof now);
 	now.script = script;
 	now.page = -1;
-	*board.header = good_header;
+	*board.shared = good_header;
 	for (int i = 0; i < BUFFERS; i++)
 		atomic_store(&board.board.words[i], 0);
 	if (pthread_create(&thread, NULL, serve, NULL))

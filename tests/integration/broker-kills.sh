@@ -77,7 +77,7 @@ strikes() {
 
 # works: the load runs to its end, and finds nothing wrong
 works() {
-	local good=0 killer upgrader
+	local good=0 killer upgrader upgraded
 	"$program" file >verdict 2>out </dev/null &
 	load=$!
 	soon test -s file
@@ -88,7 +88,9 @@ works() {
 	{ [ "$export" != vmm ] || strikes kill "$owner_kills" owner_of "$broker"; } || good=1
 	wait "$killer" || good=1
 	wait "$upgrader" || good=1
-	echo "# $(grep -c "made way for gpubroker" err) upgrades"
+	upgraded=$(grep -c "made way for gpubroker" err)
+	echo "# $upgraded upgrades"
+	[ $((upgraded * 10)) -ge "$upgrades" ] || good=1
 	wait "$load" || good=1
 	load=''
 	sed 's/^/# /' verdict

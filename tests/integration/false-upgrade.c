@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * false-upgrade.c - a brokerd that says it could go on, and whose brokers crash at once, for upgrade.sh: it goes back
- * to the program of before.
+ * false-upgrade.c - a new brokerd for upgrade.sh that is not what it says. The file false in the current directory says
+ * how:
+ *
+ *     hangs     does not say whether it could go on
+ *     fails     says that it could, and ends before its keeper begins
+ *     crashes   says that it could, and its brokers crash at once
+ *
+ * The latter two go back to the previous program.
  */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 
@@ -14,6 +23,7 @@
 
 static struct upgrade upgrade;
 static struct keeper keeper;
+static char how[16];
 
 static int broker(void *context, struct keeper_end *end)
 {
@@ -29,6 +39,8 @@ static bool pack(void *context, struct handover *handover)
 	static const enum handover_kind same[] = { HANDOVER_CONFIG, HANDOVER_BOARD };
 
 	(void)context;
+	if (!keeper.begun)
+		return false;
 	for (size_t i = 0; i < sizeof same / sizeof *same; i++)
 		handover_add(handover, same[i], 0, handover_fd(&upgrade.from, same[i]));
 	keeper_pack(&keeper, handover);
@@ -47,21 +59,36 @@ static void on_end(void *context, int status)
 	exit(status);
 }
 
-int main(int argc, char **argv)
+static int keep(void)
 {
 	const struct keeper_program program = {
 		.name = "false-upgrade", .broker = broker, .back = back, .ended = on_end, .from = &upgrade.from
 	};
 	struct event_base *base = event_base_new();
 
-	(void)argc;
-	upgrade = (struct upgrade){ .argv = argv, .pack = pack };
-	if (!base || upgrade_open(&upgrade) != 1)
-		return 1;
-	if (upgrade_is_trial(&upgrade))
-		return 0;
-	if (keeper_init(&keeper, base, &program))
+	if (!base || keeper_init(&keeper, base, &program))
 		return 1;
 	event_base_dispatch(base);
 	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	FILE *file = fopen("false", "re");
+
+	(void)argc;
+	if (!file || fscanf(file, "%15s", how) != 1)
+		return 1;
+	fclose(file);
+	if (!strcmp(how, "hangs"))
+		for (;;)
+			pause();
+	upgrade = (struct upgrade){ .argv = argv, .pack = pack };
+	if (upgrade_open(&upgrade) != 1)
+		return 1;
+	if (upgrade_is_trial(&upgrade))
+		return UPGRADE_YES;
+	if (!strcmp(how, "fails"))
+		upgrade_back(&upgrade);
+	return keep();
 }

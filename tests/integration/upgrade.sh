@@ -29,6 +29,8 @@ runs() {
 	[ "$(stat -Lc %i "/proc/$broker/exe")" = "$(stat -c %i brokerd)" ]
 }
 
+fds() { find "/proc/$broker/fd" -type l | wc -l; }
+
 # asks: brokerd is asked to upgrade itself
 asks() {
 	before=$(broker_of "$broker")
@@ -71,6 +73,7 @@ configure
 check "a brokerd starts" start
 hold held
 owner=$(owner_of "$broker")
+count_before=$(fds)
 install_program "$built/broker/brokerd"
 check "the file of the program is another one" eval '! runs'
 version=$("$brokerd" --version | sed 's/.* //')
@@ -84,11 +87,13 @@ check "under its name" test "$(cat "/proc/$broker/comm")" = brokerd
 check "with the same owner" test "$(owner_of "$broker")" = "$owner"
 check "the status shows that, and how long it took" eval 'shown restarts 1 && shown ended "\"upgraded\"" && shown pause_us "[1-9][0-9]*"'
 check "an event says so" event "broker-replaced +a broker made way for gpubroker $version: process [0-9]+ goes on with its [0-9]+ objects"
-fds() { find "/proc/$broker/fd" -type l | wc -l; }
-count_before=$(fds)
 check "it can be done again, and again" eval 'upgraded && upgraded && upgraded'
-are_as_before() { [ "$(fds)" -le "$count_before" ]; }
-check "with no descriptor more" soon are_as_before
+are_as_before() { [ "$(fds)" -le $((count_before + 2)) ]; }
+check "with no descriptor more but those of two configurations, of the start and of the last reload" soon are_as_before
+mv brokerd brokerd.old
+install_program "$built/broker/brokerd"
+check "also where the previous file has another name by then" eval 'upgraded && runs'
+rm -f brokerd.old
 check "a broker that is killed has a successor there, too" eval 'before=$(broker_of "$broker"); kill -KILL "$before"; soon is_next && timeout 30 "$ctl" stat held >said 2>&1'
 check "and the owner, when it is killed" eval 'kill -KILL "$owner"; soon eval "[ -n \"\$(owner_of \"\$broker\")\" ]" && timeout 30 "$ctl" create later 64K && timeout 30 "$ctl" drain later'
 check "no process stays a zombie" soon eval '! grep -lsx "PPid:	$broker" /proc/[0-9]*/status | xargs grep -l "^State:	Z" >/dev/null 2>&1'
@@ -106,6 +111,8 @@ check "but for what needs a restart" grep -q "board.buffers.* changed in .*: tha
 echo 'this is no configuration' >brokerd.conf
 check "one that cannot be read leaves the one before in force" eval 'upgraded && soon event "reload-refused" && ! timeout 30 "$ctl" create q5 1K >said 2>&1 && grep -q "may hold 5" said'
 configure
+is_upgraded() { shown ended "\"upgraded\""; }
+check "one that is asked for while no broker serves follows" eval 'process=$(broker_of "$broker") && kill -STOP "$process" && kill -KILL "$process" && asks && soon is_upgraded'
 check "two upgrades at once, with a reload and another kill" eval 'asks; kill -HUP "$broker"; asks; kill -KILL "$before"; soon is_next && timeout 30 "$ctl" stat held >said 2>&1'
 
 # ---- what is refused ----
@@ -113,8 +120,11 @@ check "two upgrades at once, with a reload and another kill" eval 'asks; kill -H
 printf '#!/bin/sh\nexit 3\n' >script && install_program script
 check "a program that cannot be executed is refused" refuses "cannot be executed"
 : >err
-install_program "$(type -P false)"
-check "one that says no is refused" refuses "the new brokerd cannot go on, as it says"
+for program in false true; do
+	install_program "$(type -P $program)"
+	check "one that does not say yes is refused: $program" refuses "the new brokerd cannot go on, as it says"
+	: >err
+done
 : >err
 rm brokerd
 check "and one that is not there" refuses "brokerd cannot be opened"
@@ -128,15 +138,40 @@ install_program "$built/tests/integration/false-upgrade"
 is_back() {
 	[ "$(stat -Lc %i "/proc/$broker/exe")" = "$served" ] && is_next && timeout 30 "$ctl" stat held >said 2>&1
 }
+for how in crashes fails; do
+	echo $how >false
+	: >err
+	check "one that $how makes room for the previous program, with all that there was" eval 'asks; soon is_back'
+	check "which the log says: $how" grep -q "the new brokerd does not come up: the previous one goes on" err
+done
+check "the previous program can be upgraded again" eval 'install_program "$built/broker/brokerd" && upgraded && runs && grep -q "^held " listed'
+
+# ---- a trial that hangs ----
+
+echo hangs >false
+hangs() { asks && soon eval '[ -n "$(trial)" ]' && trying=$(trial); }
+is_over() { [ ! -d "/proc/$trying" ]; }
+# exec by a descriptor: the kernel names the process after its number before Linux 6.14
+trial() { children "$broker" | while read -r pid; do [ "$(readlink "/proc/$pid/exe")" != "$work/brokerd" ] || echo "$pid"; done; } 2>/dev/null
+install_program "$built/tests/integration/false-upgrade"
 : >err
-check "one whose brokers do not come up makes room for the program of before, with all that there was" eval 'asks; soon is_back'
-check "which the log says" grep -q "the brokers of the new brokerd do not come up: the one of before goes on" err
-check "the program of before can be upgraded again" eval 'install_program "$built/broker/brokerd" && upgraded && runs && grep -q "^held " listed'
+check "one that does not answer is tried, and the broker serves on" eval 'hangs && timeout 30 "$ctl" stat held >said 2>&1'
+has_little() {
+	find "/proc/$trying/fd" -type l -printf '%l\n' >open
+	[ "$(grep -c '^socket:' open)" -le 1 ] && ! grep -E '^/memfd:|^/dev/shm/' open | grep -vE 'gpubroker-(ledger|board|handover) |brokerd.conf '
+}
+check "it has no descriptor of a client, of memory or of a key" has_little
+check "when it is killed nothing changes" eval 'kill -KILL "$trying"; soon grep -q "the new brokerd was ended by signal 9 when it was tried" err &&
+	[ "$(broker_of "$broker")" = "$before" ]'
+check "a request that comes meanwhile is tried afterwards" eval 'hangs && install_program "$built/broker/brokerd" && kill -USR2 "$broker" && kill -KILL "$trying" && soon is_next && runs'
 
 # ---- the end ----
 
-check "a broker that is to end is not upgraded" eval 'kill -TERM "$broker"; is_draining() { "$status" "$name" | grep -q "^held .*draining"; }; soon is_draining && asks &&
-	soon grep -q "no broker serves, or it is to end" err'
+install_program "$built/tests/integration/false-upgrade"
+check "a trial is under way when brokerd is to end" hangs
+install_program "$built/broker/brokerd"
+check "a broker that is to end is not upgraded" eval 'kill -TERM "$broker"; is_draining() { "$status" "$name" | grep -q "^held .*draining"; }; soon is_draining && kill -KILL "$trying" && asks &&
+	soon grep -q "there is no upgrade, and all goes on as before: brokerd is to end" err'
 touch end
 check "its holder ends as ever" wait "$holder"
 check "and so does brokerd, with all accounts balanced" eval 'ended 0 && grep -q "balanced$" err'
@@ -155,4 +190,25 @@ check "one with a socket that was passed on goes on, too" eval 'upgraded && grep
 touch end
 wait "$holder"
 check "and ends in order" stops TERM 0
+
+# ---- the end of brokerd during a trial, and its service manager ----
+
+rm -rf end mapped messages
+"$built/tests/integration/notify-listen" "$work/notify" >messages </dev/null &
+listener=$!
+trap 'touch "$work/end"; own_cleanup $listener' EXIT
+soon grep -q listening messages
+check "one with a watchdog starts" start env NOTIFY_SOCKET="$work/notify" WATCHDOG_USEC=2000000
+count_alive() { grep -c '^WATCHDOG=1$' messages; }
+often() {
+	local n
+	for n in 1 2 3 4 5 6; do upgraded || return 1; done
+	[ "$(count_alive)" -ge 6 ]
+}
+check "which gets a report at each upgrade" often
+is_ready_again() { [ "$(grep -c "^READY=1 STATUS=serving at $socket$" messages)" -ge 7 ]; }
+check "and that it serves" soon is_ready_again
+install_program "$built/tests/integration/false-upgrade"
+check "a trial that hangs" hangs
+check "ends with brokerd, when that is killed" eval 'kill -KILL "$broker"; ended 137; soon is_over'
 plan

@@ -2,6 +2,7 @@
 /* test-handover.c - what a program passes on to the one that it executes (keeper/handover.h, daemon/upgrade.h). */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,8 +161,16 @@ static void test_a_program_goes_on_with_what_it_knows_alone(void **state)
 	handover_add(from, HANDOVER_PURPOSE, HANDOVER_TRIAL, -1);
 	handover_add(from, HANDOVER_OWNER_SPEAKS, OWNER_VERSION, -1);
 	handover_add(from, HANDOVER_KEPT, keep_key(KEPT_LEDGER, KEPT_ONLY), ledger_fd(&ledger));
+	handover_add(from, HANDOVER_KEPT, keep_key(KEPT_LISTENER, KEPT_ONLY), 0);
+	handover_add(from, HANDOVER_BOARD, 0, 0);
 	assert_true(upgrade_is_trial(&upgrade));
 	assert_int_equal(upgrade_check(&upgrade), 0);
+	from->entry[3].value++; /* a broker has not put its socket */
+	assert_int_equal(upgrade_check(&upgrade), -EPROTO);
+	from->entry[3].value--;
+	from->entry[4].fd = -1;
+	assert_int_equal(upgrade_check(&upgrade), -EPROTO);
+	from->entry[4].fd = 0;
 	from->entry[1].value = OWNER_VERSION + 1;
 	assert_int_equal(upgrade_check(&upgrade), -EPROTO);
 	assert_non_null(strstr(error_text(), "restart brokerd"));
@@ -175,6 +184,44 @@ static void test_a_program_goes_on_with_what_it_knows_alone(void **state)
 	upgrade_close(&upgrade);
 }
 
+/* What brokerd says in a trial, with an owner of that version: its exit status. */
+static int says(uint64_t version, int ledger)
+{
+	char name[] = "brokerd", *argv[] = { name, NULL }, path[PATH_MAX];
+	const char *top = getenv("top_builddir");
+	struct handover handover = { 0 };
+	int status, program;
+	pid_t pid = fork();
+
+	if (!pid) {
+		snprintf(path, sizeof path, "%s/broker/brokerd", top ? top : ".");
+		program = open(path, O_PATH | O_CLOEXEC);
+		handover_add(&handover, HANDOVER_PURPOSE, HANDOVER_TRIAL, -1);
+		handover_add(&handover, HANDOVER_OWNER_SPEAKS, version, -1);
+		handover_add(&handover, HANDOVER_KEPT, keep_key(KEPT_LEDGER, KEPT_ONLY), ledger);
+		handover_add(&handover, HANDOVER_KEPT, keep_key(KEPT_LISTENER, KEPT_ONLY), 0);
+		handover_add(&handover, HANDOVER_BOARD, 0, 0);
+		handover_add(&handover, HANDOVER_CONFIG, 0, memfd_create("config", MFD_CLOEXEC));
+		handover_exec(&handover, program, argv);
+		_exit(99);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void test_brokerd_says_whether_it_could_go_on(void **state)
+{
+	struct ledger ledger;
+
+	(void)state;
+	assert_int_equal(ledger_create(&ledger, 1), 0);
+	assert_int_equal(says(OWNER_VERSION, ledger_fd(&ledger)), UPGRADE_YES);
+	assert_int_equal(says(OWNER_VERSION + 1, ledger_fd(&ledger)), 2);
+	assert_int_equal(says(OWNER_VERSION, -1), 2);
+	ledger_destroy(&ledger);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +229,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_an_exec_that_fails_changes_nothing),
 		cmocka_unit_test(test_what_is_no_handover_is_refused),
 		cmocka_unit_test(test_a_program_goes_on_with_what_it_knows_alone),
+		cmocka_unit_test(test_brokerd_says_whether_it_could_go_on),
 	};
 
 	if (argc == 2 && !strcmp(argv[1], "second"))

@@ -107,7 +107,7 @@ static void test_a_program_that_ends_is_not_upgraded(void **state)
 	assert_int_equal(keeper_upgrade(&keeper), 0);
 	keeper_stop(&keeper);
 	assert_true(SOON(shared->ready == 2 || ended >= 0));
-	assert_int_equal(keeper_upgrade(&keeper), -EAGAIN);
+	assert_int_equal(keeper_upgrade(&keeper), -ESHUTDOWN);
 	assert_int_equal(upgrades, 0);
 }
 
