@@ -172,7 +172,12 @@ static void redeem_anothers(void)
 
 static bool another_is_counted(void)
 {
-	return SOON(counted("tickets_foreign") == 1) && counted("tickets_redeemed") == 1;
+	bool right = SOON(counted("tickets_foreign") == 1 && counted("tickets_redeemed") == 1);
+
+	if (!right)
+		printf("# %lld foreign, %lld redeemed\n", (long long)counted("tickets_foreign"),
+		       (long long)counted("tickets_redeemed"));
+	return right;
 }
 
 static void redeem_twice(void)
