@@ -239,17 +239,18 @@ static void tell(struct broker *broker)
 					    [POLICY_KILLED] = "was killed",
 					    [POLICY_CRASHED] = "crashed",
 					    [POLICY_WATCHDOG] = "hung",
-					    [POLICY_UPGRADED] = "made way for gpubroker " PACKAGE_VERSION };
+					    [POLICY_UPGRADED] = "made way for gpubroker" };
 	const struct takeover *takeover = broker->takeover;
+	enum policy_how how = takeover->from->last;
 	uint64_t death = takeover->from->death_ns, pause_us = death ? (now_ns(CLOCK_MONOTONIC) - death) / 1000 : 0;
 	char text[EVENT_TEXT_MAX];
 
 	show(broker, pause_us);
 	if (takeover->from->number == 1)
 		return;
-	snprintf(text, sizeof text, "a broker %s: process %d goes on with %s%u objects, after %.1f ms",
-		 ends[takeover->from->last], (int)getpid(), takeover->goes_on ? "its " : "", takeover->objects,
-		 (double)pause_us / 1000);
+	snprintf(text, sizeof text, "a broker %s%s: process %d goes on with %s%u objects, after %.1f ms",
+		 ends[how], how == POLICY_UPGRADED ? " " PACKAGE_VERSION : "", (int)getpid(),
+		 takeover->goes_on ? "its " : "", takeover->objects, (double)pause_us / 1000);
 	event_happened(broker, &(struct broker_event){ .kind = EVENT_BROKER_REPLACED, .text = text });
 }
 

@@ -572,12 +572,13 @@ void keeper_pack(struct keeper *keeper, struct handover *handover)
 /* Goes on where the keeper of the program before was. */
 static int resume(struct keeper *keeper, const struct handover *from)
 {
+	uint64_t how = handover_value(from, HANDOVER_HOW);
 	int error = kept_resume(&keeper->kept, from);
 
 	keeper->number = (unsigned)handover_value(from, HANDOVER_BROKERS);
 	keeper->counts.cold_starts = (unsigned)handover_value(from, HANDOVER_COLD_STARTS);
 	keeper->death_ns = handover_value(from, HANDOVER_DEATH);
-	keeper->policy.how = (enum policy_how)handover_value(from, HANDOVER_HOW);
+	keeper->policy.how = how <= POLICY_UPGRADED ? (enum policy_how)how : POLICY_CRASHED; /* of a later release */
 	return error ? error : owners_resume(&keeper->owners, from);
 }
 

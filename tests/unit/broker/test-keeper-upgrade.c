@@ -192,6 +192,18 @@ static void test_an_owner_of_the_program_before_is_watched(void **state)
 	assert_int_equal(keeper.owners.status, SIGKILL);
 }
 
+static void test_what_a_later_release_says_is_no_index(void **state)
+{
+	struct handover from = { 0 };
+
+	(void)state;
+	handover_add(&from, HANDOVER_HOW, 4711, -1);
+	begin(going_on, &from);
+	handover_free(&from);
+	assert_true(SOON(readies == 1));
+	assert_int_equal(shared->last, POLICY_CRASHED);
+}
+
 /* ---- the way back ---- */
 
 static int crashing(void *context, struct keeper_end *end)
@@ -246,6 +258,7 @@ int main(void)
 		TEST(test_what_is_packed_is_what_the_keeper_has),
 		TEST(test_a_keeper_goes_on_where_the_one_before_was),
 		TEST(test_an_owner_of_the_program_before_is_watched),
+		TEST(test_what_a_later_release_says_is_no_index),
 		TEST(test_brokers_that_do_not_come_up_lead_back),
 		TEST(test_a_program_that_has_served_never_leads_back),
 	};
