@@ -138,6 +138,7 @@ static const struct key keys[] = {
 	{ "quota", "mappings", VALUE(take_limit), LIMIT(limit[RESOURCE_MAPPINGS]), RELOADED },
 	{ "quota", "tickets", VALUE(take_limit), LIMIT(limit[RESOURCE_TICKETS]), RELOADED },
 	{ "quota", "greetings", VALUE(take_limit), LIMIT(limit[RESOURCE_GREETINGS]), RELOADED },
+	{ "quota", "waits", VALUE(take_limit), LIMIT(limit[RESOURCE_WAITS]), RELOADED },
 	{ "quota", "descriptors", VALUE(take_limit), LIMIT(limit[RESOURCE_DESCRIPTORS]), RELOADED },
 	{ "quota", "queued", VALUE(take_bytes), LIMIT(limit[RESOURCE_QUEUED]), RELOADED },
 	{ "quota", "requests", VALUE(take_rate), LIMIT(requests), RELOADED },

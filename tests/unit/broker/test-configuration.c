@@ -89,6 +89,7 @@ static void check_defaults(void)
 	assert_int_equal(all->limit[RESOURCE_SESSIONS], 1024);
 	assert_int_equal(all->limit[RESOURCE_TICKETS], 1024);
 	assert_in_range(all->limit[RESOURCE_GREETINGS], 1, 4096);
+	assert_int_equal(all->limit[RESOURCE_WAITS], 8192);
 	assert_true(all->requests == QUOTA_NONE);
 	assert_int_equal(config->broker.quotas.count, 0);
 }
@@ -185,7 +186,7 @@ static void test_a_users_quota_leaves_the_rest_to_the_default(void **state)
 {
 	(void)state;
 	reads("quota \"70001\" { bytes = none  buffers = 0 }\n"
-	      "quota 70002 { }\n"
+	      "quota 70002 { waits = 9 }\n"
 	      "quota \"default\" { bytes = 4K  buffers = 7  grants = none }\n"
 	      "board { buffers = 30 mappings = 5 }\n");
 	assert_true(limit_of(70001, RESOURCE_BYTES) == QUOTA_NONE);
@@ -193,6 +194,8 @@ static void test_a_users_quota_leaves_the_rest_to_the_default(void **state)
 	assert_true(limit_of(70001, RESOURCE_GRANTS) == QUOTA_NONE);
 	assert_int_equal(limit_of(70002, RESOURCE_BYTES), 4096);
 	assert_int_equal(limit_of(70002, RESOURCE_BUFFERS), 7);
+	assert_int_equal(limit_of(70002, RESOURCE_WAITS), 9);
+	assert_int_equal(limit_of(70003, RESOURCE_WAITS), 8192);
 	assert_int_equal(limit_of(70003, RESOURCE_BYTES), 4096);
 	assert_int_equal(limit_of(70001, RESOURCE_GREETINGS), limit_of(70003, RESOURCE_GREETINGS));
 }
