@@ -155,6 +155,7 @@ typedef struct gpub_info {
  *   -ECONNRESET    each server there hung up before it had answered, for a second
  *   -EACCES        this user may not open the socket: the message names the part of the path that refuses
  *   -EPERM         the socket or its server belongs to a user who is not trusted (see gpubroker(7))
+ *   -EDQUOT        the user has as many sessions, connections or descriptors as its quotas and shares allow
  *   -EPROTO        the broker speaks another version, or refused the session (its message is passed on)
  *   -ENOTSUP       CUDA was started before this process was forked: it cannot work here; or the driver is too old
  *   -ENODEV        the broker serves CUDA devices and this process has no driver, no device, or none of the broker's

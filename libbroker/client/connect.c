@@ -106,7 +106,8 @@ static int receive_within(int sock, struct wire_message *message, struct socket_
 
 /*
  * Receives one message of the greeting. *fd: the descriptor that came with it (fd may be NULL). -ETIMEDOUT: no message
- * came within `seconds`. -EPROTO: the message is a REFUSED, or is not of the type `type`.
+ * came within `seconds`. -EDQUOT: the message is a REFUSED because of a quota. -EPROTO: it is another REFUSED, or
+ * not of the type `type`.
  */
 static int expect(int sock, enum wire_type type, struct wire_message *message, int *fd, unsigned seconds)
 {
@@ -120,7 +121,8 @@ static int expect(int sock, enum wire_type type, struct wire_message *message, i
 	if (fd)
 		*fd = extra.fd;
 	if (message->type == WIRE_REFUSED)
-		return error_set(-EPROTO, "the broker refuses this process: %s", message->refused.text);
+		return error_set(message->refused.error == -EDQUOT ? -EDQUOT : -EPROTO,
+				 "the broker refuses this process: %s", message->refused.text);
 	if (message->type != type)
 		return error_set(-EPROTO, "the broker answered with %s", wire_row(message->type)->name);
 	return 0;

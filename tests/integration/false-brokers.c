@@ -225,6 +225,11 @@ static void test_false_broker(void)
 	wire_refuse(&message, 0, -EPERM, "nobody is wanted here today");
 	POINT(served(listener, path, &message, sizeof message) == -EPROTO && strstr(a.last.text, "wanted here"),
 	      "a server that refuses: EPROTO and its own error message");
+	wire_refuse(&message, 0, -EDQUOT, "enough of you");
+	POINT(served(listener, path, &message, sizeof message) == -EDQUOT && strstr(a.last.text, "enough of you"),
+	      "one that refuses because of a quota: EDQUOT");
+	wire_refuse(&message, 0, -EAGAIN, "nobody is wanted here today");
+	POINT(served(listener, path, &message, sizeof message) == -EPROTO, "whatever else it says: EPROTO");
 	for (enum greeting end = GREETING_NONE; end <= GREETING_SAID_HELLO; end++)
 		POINT(served_again(listener, path, end, &message) == -EPROTO && strstr(a.last.text, "wanted here"),
 		      "a server that hangs up %s, as one that is replaced: the connect is made again, and refused once",
