@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Parses a size such as "4096", "64K", "1M" or "2G" (K = 1024). -EINVAL: other text, 0, or more than 2^62 bytes. */
+/*
+ * Parses a size such as "4096", "64K", "1.5G" or "2 GiB" (K = 1024): whatever size_format() and size_short() write. The
+ * fraction has six digits at most, and the bytes are rounded down. -EINVAL: other text, 0, or more than 2^62 bytes.
+ */
 int size_parse(const char *text, uint64_t *bytes);
 
 /* Parses a size as size_parse() does, but also accepts "0". */

@@ -36,12 +36,40 @@ static void test_sizes_accepted(void **state)
 	expect_size("4611686018427387904", 1ull << 62);
 	expect_size("4503599627370496K", 1ull << 62);
 	expect_size("4294967296G", 1ull << 62);
+	expect_size("4194304T", 1ull << 62);
+	expect_size("4E", 1ull << 62);
+	expect_size("2P", 2ull << 50);
+	expect_size("100B", 100);
+	expect_size("64KiB", 64u << 10);
+	expect_size("64 KiB", 64u << 10);
+	expect_size("100 B", 100);
+	expect_size("1 M", 1u << 20);
+	expect_size("1.5M", 3u << 19);
+	expect_size("1.5 GiB", 3u << 29);
+	expect_size("0.5K", 512);
+	expect_size("1.2G", 1288490188);
+	expect_size("1.999999K", 2047);
+	expect_size("3.9E", 4496393867966283776ull); /* the fraction is rounded down to whole MiB */
+}
+
+/* Of sizes that are not rounded when they are written, and of others to the written digits. */
+static void test_sizes_are_read_as_they_are_written(void **state)
+{
+	static const uint64_t sizes[] = { 1, 100, 1023, 1024, 1536, 5ull << 20, 3ull << 29, 7ull << 40, 1ull << 62 };
+	char text[SIZE_TEXT_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		expect_size(size_format(sizes[i], text), sizes[i]);
+		expect_size(size_short(sizes[i], text), sizes[i]);
+	}
 }
 
 static void test_sizes_refused(void **state)
 {
 	static const char *const wrong[] = {
-		"", "0", "0G", "-1", "+1", " 1", "1 ", "1KB", "1KiB", "1T", "1.5M", "0x10", "M", "1MM", "1 M", "a",
+		"", "0", "0G", "-1", "+1", " 1", "1 ", "1KB", "1.5", "1.5B", "0x10", "M", "1MM", "1  M", "a",
+		"1.M", ".5M", "1..5M", "1.1234567M", "1,5M", "1iB", "1Mib", "1MiBs", "1BiB", "0.0M", "5E", "4.1E",
 		"4611686018427387905", "4503599627370497K", "4398046511105M", "4294967297G", "18446744073709551615",
 		"18446744073709551616", "99999999999999999999999999G",
 	};
@@ -109,6 +137,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes_accepted),
+		cmocka_unit_test(test_sizes_are_read_as_they_are_written),
 		cmocka_unit_test(test_sizes_refused),
 		cmocka_unit_test(test_sizes_formatted),
 		cmocka_unit_test(test_short_sizes),
