@@ -377,7 +377,7 @@ int main(int argc, char **argv)
 		.service.notify.fd = -1,
 		.config = -1,
 		.control = { on_signal, on_patience, on_event_failure, &program, NULL, NULL, NULL, -1 },
-		.upgrade = { .own = -1, .before = -1, .next = -1, .pack = on_pack, .end_broker = end_broker,
+		.upgrade = { .before = -1, .next = -1, .pack = on_pack, .end_broker = end_broker,
 			     .context = &program },
 	};
 	int code = streams_fill();

@@ -51,7 +51,6 @@ int upgrade_open(struct upgrade *upgrade)
 	int passed = handover_take(&upgrade->from);
 
 	path_read(upgrade->path);
-	upgrade->own = open(OWN_PATH, O_PATH | O_CLOEXEC);
 	upgrade->before = upgrade->next = -1;
 	if (passed <= 0)
 		return passed;
@@ -75,7 +74,6 @@ void upgrade_stop(struct upgrade *upgrade)
 
 void upgrade_close(struct upgrade *upgrade)
 {
-	drop(&upgrade->own);
 	drop(&upgrade->before);
 	drop(&upgrade->next);
 	handover_free(&upgrade->from);
@@ -277,12 +275,16 @@ void upgrade_reaped(struct upgrade *upgrade, pid_t pid, int status)
 
 void upgrade_exec(struct upgrade *upgrade)
 {
+	int image;
+
 	if (upgrade->asked)
 		kill(getpid(), SIGUSR2); /* is pending over the exec, for the new program */
 	upgrade->asked = false;
-	execute(upgrade, upgrade->next, HANDOVER_GOES_ON, upgrade->own);
+	image = open(OWN_PATH, O_PATH | O_CLOEXEC); /* the file that runs, also where its path leads to another one */
+	execute(upgrade, upgrade->next, HANDOVER_GOES_ON, image);
 	upgrade->ending = false;
 	log_say(NO_UPGRADE "%s", error_text());
+	drop(&image);
 }
 
 void upgrade_back(struct upgrade *upgrade)

@@ -26,7 +26,6 @@ struct upgrade {
 	char         **argv;
 	struct handover from;  /* what the previous program has passed on; empty: there was none */
 	char           path[PATH_MAX]; /* of this program's file at its start; empty: it is not known */
-	int            own;    /* O_PATH descriptor of that file; -1: it cannot be opened */
 	int            before; /* of the previous program's file, until a broker is READY; -1: there is none */
 	int            next;   /* of the file that the trial executes, or has executed; -1: there was no trial */
 	pid_t          trial;  /* the child that executes it; 0: none runs */

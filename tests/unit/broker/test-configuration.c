@@ -304,7 +304,7 @@ static const struct {
 	{ 1, "board { buffers = 1048577 }", "a number from 1 to 1048576" },
 	{ 1, "board { mappings = many }", "'many' is no count of mappings" },
 	{ 1, "board { mappings = 99999999999999999999 }", "is no count of mappings" },
-	{ 2, "quota \"default\" {\n bytes = 64T }", "'64T' is no limit" },
+	{ 2, "quota \"default\" {\n bytes = 64X }", "'64X' is no limit" },
 	{ 1, "quota 5 { buffers = -1 }", "'-1' is no limit" },
 	{ 1, "quota 5 { grants = 18446744073709551614 }", "is no limit" },
 	{ 1, "quota 5 { requests = 0 }", "waiting for ever: write at least 1, or none" },

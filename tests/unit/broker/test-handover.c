@@ -152,7 +152,7 @@ static void test_what_is_no_handover_is_refused(void **state)
 
 static void test_a_program_goes_on_with_what_it_knows_alone(void **state)
 {
-	struct upgrade upgrade = { .own = -1, .before = -1, .next = -1 };
+	struct upgrade upgrade = { .before = -1, .next = -1 };
 	struct handover *from = &upgrade.from;
 	struct ledger ledger;
 
