@@ -31,7 +31,7 @@ static bool accepts(const struct broker_process *broker)
 
 bool broker_weather(const struct broker_process *broker, unsigned which)
 {
-	const int signals[] = { SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGRTMIN };
+	const int signals[] = { SIGUSR1, SIGIO, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGRTMIN };
 	const unsigned count = sizeof signals / sizeof *signals;
 	char path[64];
 
