@@ -55,7 +55,7 @@ check "a long one too: exit 125" refused "'--spec' needs a value" --spec
 for workers in 0 -1 1025 99999999999999999999 two 1x ''; do
 	check "-n '$workers': exit 125" refused 'workers' -n "$workers" -- touch ran
 done
-for buffer in x =1M x= x=0 x=M x=-1 x=1.5M x=1X x=1MM x=99999999999999999999 x=5G@ x=1@-1 x=1@64 x=1@one; do
+for buffer in x =1M x= x=0 x=M x=-1 x=1.5 x=1X x=1MM x=99999999999999999999 x=5G@ x=1@-1 x=1@64 x=1@one; do
 	check "-b '$buffer': exit 125" refused . -b "$buffer" -- touch ran
 done
 check "a name with a space: exit 125" refused 'may hold only' -b 'a b=1M' -- touch ran
