@@ -67,8 +67,8 @@ refuses() {
 		[ "$(broker_of "$broker")" = "$before" ] && timeout 30 "$ctl" list >listed 2>&1
 }
 
-# settled: no upgrade is under way
-settled() {
+# rests: no upgrade is under way
+rests() {
 	before=$(broker_of "$broker")
 	sleep 0.5
 	[ -n "$before" ] && [ "$(broker_of "$broker")" = "$before" ]
@@ -120,7 +120,7 @@ check "one that cannot be read leaves the one before in force" eval 'upgraded &&
 configure
 is_upgraded() { shown ended "\"upgraded\""; }
 check "one that is asked for while no broker serves follows" eval 'process=$(broker_of "$broker") && kill -STOP "$process" && kill -KILL "$process" && asks && soon is_upgraded'
-check "two upgrades at once, with a reload and another kill" eval 'asks; kill -HUP "$broker"; asks; kill -KILL "$before"; soon is_next && soon settled && timeout 30 "$ctl" stat held >said 2>&1'
+check "two upgrades at once, with a reload and another kill" eval 'asks; kill -HUP "$broker"; asks; kill -KILL "$before"; soon is_next && soon rests && timeout 30 "$ctl" stat held >said 2>&1'
 
 # ---- what is refused ----
 
