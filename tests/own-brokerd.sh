@@ -72,3 +72,13 @@ stops() {
 	kill -"$1" "$broker"
 	ended "$2"
 }
+
+# shown KEY VALUE: in what $status, which is broker-status, says of the broker's process
+shown() {
+	timeout 30 "$status" --json "$name" >json 2>&1 && sed -n '/"broker_process": {/,/}/p' json | grep -qE "\"$1\": $2,?\$"
+}
+
+# event PATTERN: among the events that $ctl, which is broker-ctl, lists
+event() {
+	timeout 30 "$ctl" events >told 2>&1 && grep -qE "$1" told
+}

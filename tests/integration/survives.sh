@@ -28,15 +28,6 @@ replaced() {
 	soon is_next && timeout 30 "$ctl" list >listed 2>&1
 }
 
-# shown KEY VALUE: in what the status says of the broker's process
-shown() {
-	timeout 30 "$status" --json "$name" >json 2>&1 && sed -n '/"broker_process": {/,/}/p' json | grep -qE "\"$1\": $2,?\$"
-}
-
-event() {
-	timeout 30 "$ctl" events >told 2>&1 && grep -qE "$1" told
-}
-
 # ---- a broker that is killed ----
 
 configure

@@ -45,14 +45,6 @@ upgraded() {
 	asks && soon is_next && timeout 30 "$ctl" list >listed 2>&1
 }
 
-shown() {
-	timeout 30 "$status" --json "$name" >json 2>&1 && sed -n '/"broker_process": {/,/}/p' json | grep -qE "\"$1\": $2,?\$"
-}
-
-event() {
-	timeout 30 "$ctl" events >told 2>&1 && grep -qE "$1" told
-}
-
 hold() {
 	rm -f mapped end
 	"$client" create "$1" 64K acquire "$1" mark mapped wait end >client.out 2>&1 </dev/null &
