@@ -220,7 +220,7 @@ static int trial_begin(struct upgrade *upgrade)
 /* Begins a trial if one is asked for and can begin now. */
 static void go(struct upgrade *upgrade)
 {
-	if (!upgrade->asked || upgrade->trial || upgrade->ending || !upgrade->served)
+	if (!upgrade->asked || upgrade->trial || upgrade->ending || !upgrade->ready)
 		return;
 	upgrade->asked = false;
 	if (trial_begin(upgrade)) {
@@ -239,7 +239,7 @@ void upgrade_ask(struct upgrade *upgrade, struct event_base *base)
 
 void upgrade_ready(struct upgrade *upgrade)
 {
-	upgrade->served = true;
+	upgrade->ready = true;
 	drop(&upgrade->before);
 	go(upgrade);
 }
@@ -250,9 +250,10 @@ static void trial_passed(struct upgrade *upgrade)
 	int error = upgrade->end_broker(upgrade->context);
 
 	upgrade->ending = !error;
-	if (error == -EAGAIN)
-		upgrade->asked = true; /* upgrade_ready() goes on */
-	else if (error)
+	if (error == -EAGAIN) {
+		upgrade->ready = false; /* upgrade_ready() goes on */
+		upgrade->asked = true;
+	} else if (error)
 		log_say(NO_UPGRADE "%s", error_text());
 }
 

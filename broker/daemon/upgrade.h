@@ -31,7 +31,7 @@ struct upgrade {
 	pid_t          trial;  /* the child that executes it; 0: none runs */
 	struct event  *late;   /* timer: ends a trial after TRIAL_SECONDS */
 	bool           asked;  /* there was a SIGUSR2, and no trial since */
-	bool           served; /* a broker of this program was READY */
+	bool           ready;  /* a broker is READY, as far as is known */
 	bool           ending; /* the broker is being ended; upgrade_exec() follows */
 	/* Adds what the next program needs. Returns false, and adds nothing, if this program's keeper has not begun. */
 	bool         (*pack)(void *context, struct handover *handover);

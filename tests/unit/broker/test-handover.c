@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <event2/event.h>
 
 #include "broker/core/keep.h"
 #include "broker/daemon/upgrade.h"
@@ -222,6 +223,46 @@ static void test_brokerd_says_whether_it_could_go_on(void **state)
 	ledger_destroy(&ledger);
 }
 
+static bool pack_nothing(void *context, struct handover *handover)
+{
+	(void)context;
+	(void)handover;
+	return false;
+}
+
+static int no_broker_serves(void *context)
+{
+	++*(int *)context;
+	return error_set(-EAGAIN, "no broker serves now");
+}
+
+/* No trial after trial until then. */
+static void test_an_upgrade_waits_for_a_broker(void **state)
+{
+	char name[] = "true", *argv[] = { name, NULL };
+	int calls = 0;
+	struct upgrade upgrade = { .argv = argv, .path = "/bin/true", .before = -1, .next = -1, .pack = pack_nothing,
+				   .end_broker = no_broker_serves, .context = &calls };
+	struct event_base *base = event_base_new();
+	pid_t pid;
+
+	(void)state;
+	upgrade_ask(&upgrade, base);
+	assert_int_equal(upgrade.trial, 0);
+	upgrade_ready(&upgrade);
+	pid = upgrade.trial;
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	upgrade_reaped(&upgrade, pid, UPGRADE_YES << 8);
+	assert_int_equal(calls, 1);
+	assert_int_equal(upgrade.trial, 0);
+	upgrade_ready(&upgrade);
+	assert_true(upgrade.trial > 0);
+	upgrade_stop(&upgrade);
+	upgrade_close(&upgrade);
+	event_base_free(base);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +271,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_what_is_no_handover_is_refused),
 		cmocka_unit_test(test_a_program_goes_on_with_what_it_knows_alone),
 		cmocka_unit_test(test_brokerd_says_whether_it_could_go_on),
+		cmocka_unit_test(test_an_upgrade_waits_for_a_broker),
 	};
 
 	if (argc == 2 && !strcmp(argv[1], "second"))
